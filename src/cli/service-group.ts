@@ -54,6 +54,9 @@ export class ServiceGroup {
     this.#log = log;
     this.#workers = Array.from({ length: count }, () => null);
     this.#failures = Array.from({ length: count }, () => 0);
+    // The processes accept connections themselves: one that is killed leaves those it did not accept to the others. With
+    // the other policy this process accepts them, and the clients of a killed process would wait for ever.
+    cluster.schedulingPolicy = cluster.SCHED_NONE;
     // This program itself, so that its processes are of the same build.
     cluster.setupPrimary({ exec: process.argv[1] as string, args: ['serve'] });
   }

@@ -24,6 +24,9 @@ const CLOSE_IDLE_MS = 100;
 /** Maximum time for requests in flight during shutdown. */
 const DRAIN_REQUESTS_MS = 4_000;
 
+/** Maximum time for which requests wait until a node is active. */
+const ACTIVE_SOON_MS = 5_000;
+
 /** The HTTP server, the active lock and the active service of one process, from the start to the stop. */
 export class ServiceProcess {
   readonly #config: Config;
@@ -38,7 +41,7 @@ export class ServiceProcess {
   readonly #active = Promise.withResolvers<void>();
   #url = '';
   #listener: RequestListener;
-  #upgrade: UpgradeHandler = (request, socket) => refuseUpgrade(request, socket, STANDBY_REFUSAL, { newId });
+  #upgrade: UpgradeHandler = (...request) => void this.#upgradeWhenActive(...request);
   #lease: Lease | null = null;
   #lockLost = false;
   readonly #node: NodeInfo;
@@ -74,6 +77,7 @@ export class ServiceProcess {
       newId,
       uptimeS: () => (performance.now() - startedAt) / 1000,
       clockOffsetMs: () => this.#activation?.untrustedOffsetMs() ?? null,
+      whenActive: async () => ((await this.#isActiveSoon()) ? this.#listener : null),
     });
     this.#server = this.#makeServer();
   }
@@ -114,6 +118,21 @@ export class ServiceProcess {
   /** Only a process on PostgreSQL can wait for the lock of another process. */
   get #canStandBy(): boolean {
     return this.#config.databaseUrl !== null;
+  }
+
+  /**
+   * Waits a while for a node to become active, as balancers without health checks send it requests before: true when it
+   * is. False at once for a process that waits for another one to end.
+   */
+  async #isActiveSoon(): Promise<boolean> {
+    if (this.#config.node === null) return false;
+    const active = this.active.then(() => true);
+    return Promise.race([active, after(ACTIVE_SOON_MS, false, { ref: false })]).catch(() => false);
+  }
+
+  async #upgradeWhenActive(...[request, socket, head]: Parameters<UpgradeHandler>): Promise<void> {
+    if (await this.#isActiveSoon()) this.#upgrade(request, socket, head);
+    else refuseUpgrade(request, socket, STANDBY_REFUSAL, { newId });
   }
 
   #makeActivation(): Activation | null {

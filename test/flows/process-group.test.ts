@@ -65,6 +65,26 @@ describe.runIf(inject('postgresUrl'))('serve with several processes', () => {
     }
   });
 
+  it('leaves no connection to a process that does not accept it', async () => {
+    const [paused] = pids() as [number, number];
+    process.kill(paused, 'SIGSTOP');
+    try {
+      const live = () => fetch(`${url}/health/live`, { headers: { connection: 'close' } });
+      const answers = await Promise.all(Array.from({ length: 8 }, live));
+      expect(answers.map(({ status }) => status)).toEqual(Array(8).fill(200));
+    } finally {
+      process.kill(paused, 'SIGCONT');
+    }
+  });
+
+  it('lets requests wait for a process that starts', async () => {
+    for (const pid of pids()) process.kill(pid, 'SIGKILL');
+    const answer = async () => (await fetch(`${url}/version`).catch(() => null))?.status;
+    const answers = new Set<number | undefined>();
+    await eventually(async () => answers.add(await answer()).has(200));
+    expect([...answers].filter((status) => status !== undefined)).toEqual([200]);
+  });
+
   it('starts a process again that was killed, while the other one serves', async () => {
     const [killed, other] = pids() as [number, number];
     process.kill(killed, 'SIGKILL');

@@ -4,20 +4,24 @@ import type { Uuid } from '../../domain/values.ts';
 import { httpExchangeOf, sendJson, sendRefusal } from '../shared/http-exchange.ts';
 import { BASE_PATHS } from './route.ts';
 
-/** Answer of every path except the health checks. */
+/** Answer of every path except the health checks, from a process that is not active soon. */
 export const STANDBY_REFUSAL: Refusal = {
   code: 'STANDBY',
   detail: 'Another process is active; this one is on standby.',
   retryAfterS: 5,
 };
 
-/** HTTP listener while another process holds the database's active lock (contract §1). */
-export function makeStandbyListener(parts: {
+export interface StandbyParts {
   newId(): Uuid;
   uptimeS(): number;
   /** Host clock minus database clock if that prevents this process from becoming active; otherwise null. */
   clockOffsetMs(): number | null;
-}): RequestListener {
+  /** Serves requests from when this process is active; null if it is not active soon. Never rejects. */
+  whenActive(): Promise<RequestListener | null>;
+}
+
+/** HTTP listener while this process does not hold the database's active lock (contract §1). */
+export function makeStandbyListener(parts: StandbyParts): RequestListener {
   return (request, response) => {
     const exchange = httpExchangeOf(request, response, parts);
     const root = BASE_PATHS.find((root) => exchange.path.startsWith(`${root}/`)) ?? '';
@@ -32,7 +36,10 @@ export function makeStandbyListener(parts: {
         sendJson(exchange, 503, { status: 'degraded', ...checksOf(parts.clockOffsetMs()) });
         break;
       default:
-        sendRefusal(exchange, STANDBY_REFUSAL);
+        void parts.whenActive().then((listener) => {
+          if (listener === null) sendRefusal(exchange, STANDBY_REFUSAL);
+          else listener(request, response);
+        });
     }
   };
 }

@@ -144,7 +144,10 @@ describe('invalid HTTP', () => {
 describe('a standby process', () => {
   it('is live, not ready, and refuses everything else', async () => {
     const server = createServer(
-      makeStandbyListener({ newId: service.services.newId, clockOffsetMs: () => null, uptimeS: () => 3 }),
+      makeStandbyListener({
+        ...{ newId: service.services.newId, clockOffsetMs: () => null, uptimeS: () => 3 },
+        whenActive: async () => null,
+      }),
     );
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -160,6 +163,26 @@ describe('a standby process', () => {
     }
     const { headers } = await request('/v1/homes');
     expect([headers.get('retry-after'), headers.get('x-api-version')]).toEqual(['5', '1']);
+    await new Promise((resolve) => {
+      server.close(resolve);
+      server.closeAllConnections();
+    });
+  });
+
+  it('that is active soon lets requests wait for it, except health checks', async () => {
+    const active = Promise.withResolvers<RequestListener>();
+    const server = createServer(
+      makeStandbyListener({
+        ...{ newId: service.services.newId, clockOffsetMs: () => null, uptimeS: () => 3 },
+        whenActive: () => active.promise,
+      }),
+    );
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const waiting = fetch(`${url}/v1/homes`);
+    expect((await fetch(`${url}/health/ready`)).status).toBe(503);
+    active.resolve((request, response) => response.end(`served ${request.url}`));
+    expect(await (await waiting).text()).toBe('served /v1/homes');
     await new Promise((resolve) => {
       server.close(resolve);
       server.closeAllConnections();
