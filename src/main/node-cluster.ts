@@ -1,8 +1,7 @@
 import type { RequestListener } from 'node:http';
 import type { Config } from '../config.ts';
 import type { CollectionSizes, SizeReporter } from '../domain/collection-sizes.ts';
-import { shardOf } from '../domain/shards.ts';
-import type { Milliseconds, Uuid } from '../domain/values.ts';
+import type { Milliseconds } from '../domain/values.ts';
 import { ClusterEdge } from '../edges/cluster/edge.ts';
 import { deriveLinkKeys } from '../edges/cluster/link-handshake.ts';
 import { TenantHints } from '../edges/cluster/tenant-hints.ts';
@@ -11,18 +10,11 @@ import type { MqttEdge } from '../edges/mqtt/edge.ts';
 import { defaultMqttLimits } from '../edges/mqtt/mqtt-limits.ts';
 import { clientAddress } from '../edges/shared/client-address.ts';
 import type { CognitiveLayer } from '../operations/cognition/cognition.ts';
-import { ShardCoordinator, type ShardHost } from '../services/shard-coordinator.ts';
+import { ShardCoordinator } from '../services/shard-coordinator.ts';
 import type { EdgeParts, HttpEdges } from './compose-edges.ts';
 import type { NodeMembership } from './node-membership.ts';
+import { makeShardHost } from './shard-host.ts';
 
-/** How long operations in progress may take before their shard is handed over; uploads are then interrupted. */
-const OPERATIONS_MS: Milliseconds = 250;
-/** How long the actors of a shard may take to become idle before the shard is handed over. */
-const UNLOAD_MS: Milliseconds = 500;
-/** The same for messages of its devices that were read. Together these times are shorter than a request waits. */
-const MESSAGES_MS: Milliseconds = 500;
-/** How long the database may take to answer before a shard is handed over. */
-const PING_MS: Milliseconds = 2_000;
 /** How long all shards may take when the process stops: the rest of the 10 s is for its other work. */
 const DRAIN_MS: Milliseconds = 4_000;
 /** Interval at which the figures of this node are stored. */
@@ -47,10 +39,13 @@ export class NodeCluster implements SizeReporter {
   #publishing: NodeJS.Timeout | null = null;
 
   constructor(parts: NodeClusterParts) {
-    const { core, membership } = parts;
+    const { core, membership, edges, cognition, mqtt } = parts;
+    const { runtime, store, log } = core;
+    const { sockets, graphql, mcp } = edges;
     this.#parts = parts;
     this.coordinator = new ShardCoordinator({
-      ...{ cluster: membership.cluster, host: this.#shardHost(), log: core.log },
+      ...{ cluster: membership.cluster, log },
+      host: makeShardHost({ runtime, store, log, cognition, sockets, graphql, mcp, mqtt }),
       // A request to a node that hangs would wait as long as its connection.
       onNodeGone: (node) => this.#edge.disconnect(node),
       ...(core.limits.coordinator && { timing: core.limits.coordinator }),
@@ -138,45 +133,4 @@ export class NodeCluster implements SizeReporter {
       ...(limits.links && { limits: limits.links }),
     });
   }
-
-  #shardHost(): ShardHost {
-    const { core, cognition, edges, mqtt } = this.#parts;
-    const { runtime, store, log } = core;
-    const logged = (work: Promise<void>) =>
-      work.catch((error: unknown) => log.warn({ err: error }, 'sidecar contexts of moved shards not announced'));
-    return {
-      async open(shards) {
-        await runtime.openShards(shards);
-        void logged(cognition.openTenants(isIn(new Set(shards))));
-      },
-      async close(shards) {
-        const matches = isIn(shards);
-        // Read while the actors are in memory.
-        const contexts = await cognition.contextsOf(matches).catch((error: unknown) => {
-          log.warn({ err: error }, 'sidecar contexts of moved shards not read');
-          return [];
-        });
-        // Operations are answered before the connections of their callers end.
-        const close = async (): Promise<boolean> => {
-          if (!(await runtime.startLeaving(shards, OPERATIONS_MS))) return false;
-          for (const edge of [edges.sockets, edges.graphql, edges.mcp]) edge.endTenants(matches);
-          const isQuiet = (await mqtt()?.endTenants(matches, MESSAGES_MS)) !== false;
-          return isQuiet && runtime.closeShards(shards, UNLOAD_MS);
-        };
-        if (!(await close())) {
-          runtime.keepShards(shards);
-          return false;
-        }
-        cognition.interrupt(contexts);
-        // Before its next statement the pool ends the sessions whose connection was lost during a write.
-        await store.ping(PING_MS);
-        return true;
-      },
-    };
-  }
 }
-
-const isIn =
-  (shards: ReadonlySet<number>) =>
-  (tenantId: Uuid): boolean =>
-    shards.has(shardOf(tenantId));

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Committed, NotOwner } from '../../src/actors/contract.ts';
-import { LocalShards } from '../../src/actors/owned-shards.ts';
+import { LocalShards, tenantIdIn } from '../../src/actors/owned-shards.ts';
 import { Runtime } from '../../src/actors/runtime.ts';
-import type { OwnedShards } from '../../src/domain/shards.ts';
+import { type OwnedShards, shardOf } from '../../src/domain/shards.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
 import { eventLoopTurns, eventually, type TestClock, testClock } from '../support/clock.ts';
 import { silentLog } from '../support/lock-parts.ts';
@@ -41,6 +41,20 @@ const event = (type: string, more: object = {}): MachineEvent => ({ type, at: cl
 const make = ({ runtime }: (typeof nodes)[number], id: string) => runtime.actors.create(ref(id), event('make', { id }));
 const pressedOf = (committed: Committed | null) =>
   (committed?.snapshot.context as LampContext | undefined)?.live.pressed;
+
+it('a new tenant gets an id in a shard that the node owns and keeps', () => {
+  const shards = new LocalShards();
+  shards.add([1, 2]);
+  shards.startLeaving([1]);
+  expect(shards.admitted).toEqual([2]);
+  const newId = () => '0195d9a2-7f00-7000-8000-0000000000ff';
+  expect(shardOf(tenantIdIn(shards.admitted, newId))).toBe(2);
+  shards.stay([1]);
+  expect(shards.admitted).toEqual([1, 2]);
+  // A node without shards keeps the id, which falls into any shard.
+  expect(tenantIdIn([], newId)).toBe(newId());
+  expect(tenantIdIn(null, newId)).toBe(newId());
+});
 
 describe('a node without the shard of an actor', () => {
   it('neither creates nor changes the actor', async () => {

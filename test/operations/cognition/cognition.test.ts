@@ -113,6 +113,29 @@ describe('a context that waits for a sidecar', () => {
   });
 });
 
+describe('the contexts of tenants that move to another node', () => {
+  it('are those of these tenants alone, and are interrupted once the tenants have left', async () => {
+    const goal = await world.submitGoal('Light, please.');
+    const layer = cognition as CognitiveLayer;
+    const { tenantId } = world.tenant;
+    expect((await layer.contextsOf((id) => id !== tenantId)).map(({ id }) => id)).not.toContain(goal);
+    const contexts = (await layer.contextsOf((id) => id === tenantId)).filter(({ id }) => id === goal);
+    expect(contexts).toHaveLength(1);
+    expect(kindsOf(goal)).not.toContain('interrupted SUSPENDED');
+    layer.interrupt(contexts);
+    await eventually(() => kindsOf(goal).includes('interrupted SUSPENDED'));
+    unwrap(await cognition.complete(goal, { summary: '' }));
+  });
+
+  it('are not read while no sidecar is connected', async () => {
+    const { services } = world.service;
+    const { connected } = services.sidecar;
+    services.sidecar.connected = () => false;
+    expect(await (cognition as CognitiveLayer).contextsOf(() => true)).toEqual([]);
+    services.sidecar.connected = connected;
+  });
+});
+
 describe('a sidecar that sends nothing', () => {
   it('for a minute fails the plan, which gives the reason', async () => {
     const id = await world.submitGoal('Light, please.');

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { CommitUnknown } from '../../../src/store/contract.ts';
+import { EventFailed } from '../../../src/actors/contract.ts';
+import { CommitUnknown, DataRefused } from '../../../src/store/contract.ts';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
@@ -45,6 +46,24 @@ describe('registering a tenant', () => {
     expect(new Set(slugs).size).toBe(12);
     expect(slugs).toContain('acme');
     for (const slug of slugs) expect(slug).toMatch(/^acme(-[0-9a-f]+)?$/);
+  });
+
+  it.each([
+    ['another node has taken the slug since it was read', '23505', 201, 2],
+    ['the database refuses the data for another reason', '22001', 500, 1],
+  ])('is tried again only if %s', async (_, sqlState, status, attempts) => {
+    const token = await service.token('ada');
+    const { actors } = service.services;
+    const create = actors.create.bind(actors);
+    let created = 0;
+    actors.create = async (...requested) => {
+      created += 1;
+      if (created > 1) return create(...requested);
+      throw new EventFailed('refused', { cause: new DataRefused(sqlState, 'refused') });
+    };
+    expect((await register(token)).status).toBe(status);
+    expect(created).toBe(attempts);
+    actors.create = create;
   });
 
   it('takes effect at once, also after a commit with an unknown outcome', async () => {
