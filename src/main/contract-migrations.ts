@@ -5,7 +5,7 @@ import type { WaitingContracts } from '../store/postgres/waiting-contracts.ts';
 const CHECK_MS: Milliseconds = 2_000;
 
 interface ContractMigrationParts {
-  contracts: WaitingContracts;
+  contracts: Pick<WaitingContracts, 'ids' | 'apply' | 'refresh'>;
   log: Log;
   /** True on one of the nodes that share the database. */
   isLeader(): boolean;

@@ -36,6 +36,8 @@ export class NodeGroup {
   readonly #deployment: Deployment;
   readonly #http: Balancer;
   readonly #mqtt: Balancer;
+  /** All processes, also those that have not served yet. */
+  readonly #processes: Served[] = [];
   /** Processes that have ended. */
   #stops = 0;
 
@@ -78,7 +80,9 @@ export class NodeGroup {
       MQTT_PUBLIC_URL: `mqtt://127.0.0.1:${this.#mqtt.port}`,
       ...more,
     };
-    return { ports: own, served: serve(this.#deployment, own, { build, env }) };
+    const served = serve(this.#deployment, own, { build, env });
+    this.#processes.push(served);
+    return { ports: own, served };
   }
 
   async stop(node: GroupNode, signal: NodeJS.Signals = 'SIGTERM'): Promise<ExitResult> {
@@ -113,14 +117,17 @@ export class NodeGroup {
     });
   }
 
-  /** Tenants with a device that reports and is commanded, a lock, and plans. */
-  async addTenants(count: number): Promise<void> {
+  /** Tenants with a device that reports and is commanded, a lock, and plans. They are in shards of `at`, if it is given. */
+  async addTenants(count: number, at?: GroupNode): Promise<void> {
     if (this.tenants.length === 0) await watchWrites(this.#deployment.databaseUrl ?? '');
-    for (let n = 0; n < count; n++) await this.#addTenant(`owner-${this.tenants.length}`);
+    for (let n = 0; n < count; n++) await this.#addTenant(`owner-${this.tenants.length}`, at);
   }
 
-  async #addTenant(sub: string): Promise<void> {
-    const owner = await newOwner(this.#deployment, (token) => withRepeatedReads(this.client(token)), sub);
+  async #addTenant(sub: string, at?: GroupNode): Promise<void> {
+    const registrar = (token: string): ApiClient =>
+      at === undefined ? this.client(token) : makeApiClient(at.served.url, token);
+    const { token, homeId, tenantId } = await newOwner(this.#deployment, registrar, sub);
+    const owner = { ...withRepeatedReads(this.client(token)), homeId, tenantId };
     const load = new Workload(owner, { paceMs: PACE_MS });
     const counters = [await load.addDevice(), await load.addDevice({ critical: true })];
     const reconnects = counters.map(() => 0);
@@ -195,7 +202,7 @@ export class NodeGroup {
     await Promise.all(
       this.tenants.flatMap(({ load, plans }) => [load.close(), plans.stop().then(() => plans.close())]),
     );
-    await Promise.all(this.nodes.map(({ served }) => served.kill()));
+    await Promise.all(this.#processes.map((served) => served.kill()));
     await Promise.all([this.#http.close(), this.#mqtt.close()]);
     await this.#deployment.remove();
   }
