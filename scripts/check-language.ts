@@ -55,7 +55,7 @@ const excluded = [
   'bench/results/', // recorded output of programs
   '.nvmrc', // a version
 ];
-const withoutText = /\.(?:png|binpb|crt|key)$/;
+const withoutText = /\.(?:png|binpb|br|crt|key)$/;
 
 interface Count {
   words: number;
