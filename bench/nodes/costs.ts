@@ -98,6 +98,7 @@ export async function measureCosts(
       }
       await group.disconnect();
     }
+    console.log(`  ${n < 1 ? 'warm-up' : `round ${n}`}`);
   }
   for (const what of ['state', 'command'] as const)
     printCosts(what, new Map([...costs].map(([one, all]) => [one, all[what]])), short);

@@ -35,6 +35,8 @@ export interface PopulationOptions {
 }
 
 const BATCH = 2_000;
+/** Tenants that are created at once: their devices are written in common batches. */
+const TOGETHER = 16;
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
 /** Fills a fresh database with one tenant; see `populateTenants`. */
@@ -62,9 +64,14 @@ export async function populateTenants(deployment: Deployment, options: Populatio
   });
   await runtime.start();
   try {
+    const shards = options.shards ?? [null];
     const tenants: Population[] = [];
-    for (const [n, shard] of (options.shards ?? [null]).entries()) {
-      tenants.push(await populateTenant({ config, store, runtime }, { ...options, shard, sub: `bench-${n}` }));
+    for (let from = 0; from < shards.length; from += TOGETHER) {
+      const group = shards.slice(from, from + TOGETHER).map((shard, n) => {
+        const sub = `bench-${from + n}`;
+        return populateTenant({ config, store, runtime }, { ...options, shard, sub });
+      });
+      tenants.push(...(await Promise.all(group)));
     }
     return tenants;
   } finally {
