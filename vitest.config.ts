@@ -25,7 +25,7 @@ const process = [
   'test/store/{open-after-crash,lock/advisory-lock,postgres/migrations,postgres/pglite}',
   'test/{actors,store}/**/*.property',
 ];
-const nemesis = ['test/nemesis/**'];
+const nemesis = ['test/nemesis/*'];
 const browser = ['test/console/**', 'test/flows/{docs-pages,explorer-page,sign-in-pages}'];
 
 const files = (patterns: readonly string[]): string[] =>

@@ -4,11 +4,14 @@ import type { Device } from '../../src/device/device.ts';
 import { connect, register } from '../support/device.ts';
 import type { ApiClient, ApiResponse } from '../support/service.ts';
 
-const PACE_MS = 30;
+const PACE_MS = 20;
 /** A request that reached a node which hangs is given up, and sent again through another one. */
-const REQUEST_TIMEOUT_MS = 8_000;
+const REQUEST_TIMEOUT_MS = 2_000;
 
 export type Owner = ApiClient & { homeId: string };
+
+/** Clients of the nodes, in turn; they change when a node joins or leaves. */
+export type NodeClients = () => readonly ApiClient[];
 
 /** Work that continues through all failures of the nodes. */
 export interface Load {
@@ -32,8 +35,15 @@ abstract class Cycles implements Load {
   done = 0;
   last = '';
   protected stopped = false;
-  protected paceMs = PACE_MS;
+  readonly #nodes: NodeClients;
+  readonly #paceMs: number;
+  #turn = 0;
   #running: Promise<void> = Promise.resolve();
+
+  constructor(nodes: NodeClients, paceMs: number = PACE_MS) {
+    this.#nodes = nodes;
+    this.#paceMs = paceMs;
+  }
 
   stop(): Promise<void> {
     this.stopped = true;
@@ -48,11 +58,18 @@ abstract class Cycles implements Load {
     this.#running = this.#repeat();
   }
 
+  /** The client of the next node: each request arrives at another one. */
+  protected get node(): ApiClient {
+    const nodes = this.#nodes();
+    this.#turn += 1;
+    return nodes[this.#turn % nodes.length] as ApiClient;
+  }
+
   async #repeat(): Promise<void> {
     while (!this.stopped) {
       await this.cycle();
       this.done += 1;
-      await pause(this.paceMs);
+      await pause(this.#paceMs);
     }
   }
 
@@ -67,60 +84,99 @@ abstract class Cycles implements Load {
       await pause(PACE_MS);
     }
   }
+
+  /**
+   * Sends a request with one key to two nodes at the same time, and again to the next ones until it is answered, and
+   * then to one that has not answered it. Both answers must be the same.
+   */
+  protected async keyed(path: string, status: number, body: object): Promise<ApiResponse | null> {
+    const headers = { 'idempotency-key': randomUUID() };
+    const send = () => this.node.post(path, body, headers);
+    void answerOf(send());
+    const first = await this.until(status, send);
+    const second = first && (await this.until(status, send));
+    if (first && second && JSON.stringify(first.body) !== JSON.stringify(second.body)) {
+      this.violations.push(
+        `one key has two answers at ${path}: ${JSON.stringify(first.body)} and ${JSON.stringify(second.body)}`,
+      );
+    }
+    return first;
+  }
 }
 
-/** Plans of two steps, each started with a key until it is answered. */
+/** Plans of two steps, and homes, each created with a key. */
 export class PlanLoad extends Cycles {
   readonly #owner: Owner;
   readonly #deviceId: string;
   readonly #device: Device;
-  /** Ids by key. */
-  readonly #plans = new Map<string, string>();
+  /** Accepted plans, and the number of requests with a key that may have been accepted. */
+  readonly #plans = new Set<string>();
+  readonly #homes = new Map<string, string>();
+  #requested = 0;
   /** Number of executions by command. */
   readonly #executed: Map<string, number>;
 
-  private constructor(owner: Owner, deviceId: string, device: Device, executed: Map<string, number>, paceMs: number) {
-    super();
-    this.paceMs = paceMs;
-    this.#owner = owner;
-    this.#deviceId = deviceId;
-    this.#device = device;
-    this.#executed = executed;
+  private constructor(parts: {
+    owner: Owner;
+    nodes: NodeClients;
+    deviceId: string;
+    device: Device;
+    executed: Map<string, number>;
+    paceMs: number;
+  }) {
+    super(parts.nodes, parts.paceMs);
+    this.#owner = parts.owner;
+    this.#deviceId = parts.deviceId;
+    this.#device = parts.device;
+    this.#executed = parts.executed;
     this.start();
   }
 
   /** `paceMs`: pause between two plans. */
-  static async start(owner: Owner, { paceMs = PACE_MS } = {}): Promise<PlanLoad> {
+  static async start(owner: Owner, nodes: NodeClients, { paceMs = PACE_MS } = {}): Promise<PlanLoad> {
     const registered = await register(owner, { device_type: 'light' });
     const executed = new Map<string, number>();
-    const handle = (_params: object, { commandId }: { commandId: string }) => {
+    const handle = (params: object, { commandId }: { commandId: string }) => {
       executed.set(commandId, (executed.get(commandId) ?? 0) + 1);
-      return { result: 'done' };
+      // The plan continues when the device has reported the expected state.
+      return { state: { on: true, brightness: (params as { level: number }).level } };
     };
     const device = await connect(registered, { commands: { set_brightness: handle } }, { online: false });
-    return new PlanLoad(owner, registered.device_id, device, executed, paceMs);
+    return new PlanLoad({ owner, nodes, deviceId: registered.device_id, device, executed, paceMs });
+  }
+
+  get plans(): readonly string[] {
+    return [...this.#plans];
   }
 
   protected async cycle(): Promise<void> {
-    const key = randomUUID();
-    const step = { device_id: this.#deviceId, action: 'set_brightness', params: { level: 1 } };
+    await this.#createHome();
+    const step = { device_id: this.#deviceId, action: 'set_brightness' };
     const steps = [
-      { ...step, id: 'a' },
-      { ...step, id: 'b', depends_on: ['a'] },
+      { ...step, id: 'a', params: { level: 1 } },
+      { ...step, id: 'b', params: { level: 2 }, depends_on: ['a'] },
     ];
-    const created = await this.until(202, () => this.#owner.post('/v1/plans', { steps }, { 'idempotency-key': key }));
+    this.#requested += 1;
+    const created = await this.keyed('/v1/plans', 202, { steps });
     if (created === null) return;
     const { id } = created.body.plan;
-    this.#plans.set(key, id);
+    if (this.#plans.has(id)) this.violations.push(`two keys have the plan ${id}`);
+    this.#plans.add(id);
     for (;;) {
-      const read = await this.until(200, () => this.#owner.get(`/v1/plans/${id}`));
+      const read = await this.until(200, () => this.node.get(`/v1/plans/${id}`));
       if (read === null || !['running', 'pending'].includes(read.body.plan.status)) return;
       await pause(PACE_MS);
     }
   }
 
+  async #createHome(): Promise<void> {
+    const name = randomUUID();
+    const created = await this.keyed('/v1/homes', 201, { home_name: name });
+    if (created !== null) this.#homes.set(name, created.body.id);
+  }
+
   async verify(): Promise<void> {
-    for (const id of this.#plans.values()) {
+    for (const id of this.#plans) {
       const { status, body } = await this.#owner.get(`/v1/plans/${id}`);
       if (status !== 200) this.violations.push(`plan ${id} was accepted and is ${status}`);
       for (const step of body.plan?.steps ?? []) {
@@ -130,7 +186,33 @@ export class PlanLoad extends Cycles {
         }
       }
     }
-    if (new Set(this.#plans.values()).size !== this.#plans.size) this.violations.push('two keys have one plan');
+    const plans = await this.#all('/v1/plans', 'plans');
+    // The request that was in progress at the end may have been accepted.
+    const unknown = plans.filter(({ id }) => !this.#plans.has(id as string)).length;
+    if (unknown > this.#requested - this.#plans.size) this.violations.push(`${unknown} plans were not requested`);
+    this.#verifyHomes(await this.#all('/v1/homes', 'homes'));
+  }
+
+  #verifyHomes(homes: readonly Record<string, unknown>[]): void {
+    const found = Map.groupBy(homes, ({ home_name: name }) => name as string);
+    for (const [name, id] of this.#homes) {
+      const ids = (found.get(name) ?? []).map((home) => home.id);
+      if (ids.length !== 1 || ids[0] !== id)
+        this.violations.push(`home ${id} of one key is ${ids.join() || 'missing'}`);
+    }
+    for (const [name, same] of found)
+      if (same.length > 1) this.violations.push(`one key has created two homes ${name}`);
+  }
+
+  async #all(path: string, member: string): Promise<Record<string, unknown>[]> {
+    const all: Record<string, unknown>[] = [];
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const query: string = cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`;
+      const { body } = await this.#owner.get(`${path}?limit=200${query}`);
+      all.push(...body[member]);
+      cursor = body.next_cursor ?? null;
+    }
+    return all;
   }
 
   close(): Promise<void> {
@@ -138,59 +220,44 @@ export class PlanLoad extends Cycles {
   }
 }
 
+/** Of the oracle: the response of a revocation of the device has arrived. */
+type RecordAnswer = (deviceId: string) => Promise<unknown>;
+
 /**
  * A device that is commanded, revoked and reinstated with a new key. From the response of a revocation to the request of
- * the reinstatement no node accepts a command, and the device receives none that it has not been sent before.
+ * the reinstatement no node accepts a command or reads the device as active. The oracle compares what is written to it.
  */
 export class RevocationLoad extends Cycles {
-  readonly #owner: Owner;
   readonly #registered: ApiResponse['body'];
-  readonly #device: { current: Device | null } = { current: null };
-  readonly #received = new Set<string>();
-  /** Written commands at the response of the last revocation; null while the device is not revoked. */
-  #written: ReadonlySet<string> | null = null;
-  readonly #writtenCommands: (deviceId: string) => Promise<readonly string[]>;
+  readonly #recordAnswer: RecordAnswer;
+  #device: Device | null = null;
+  #received = 0;
 
-  private constructor(
-    owner: Owner,
-    registered: ApiResponse['body'],
-    writtenCommands: RevocationLoad['writtenCommandsOf'],
-  ) {
-    super();
-    this.#owner = owner;
+  private constructor(registered: ApiResponse['body'], nodes: NodeClients, recordAnswer: RecordAnswer) {
+    super(nodes);
     this.#registered = registered;
-    this.#writtenCommands = writtenCommands;
+    this.#recordAnswer = recordAnswer;
   }
 
-  /** `writtenCommands` reads from the database which commands of a device were released to it. */
-  static async start(
-    owner: Owner,
-    writtenCommands: (deviceId: string) => Promise<readonly string[]>,
-  ): Promise<RevocationLoad> {
-    const load = new RevocationLoad(owner, await register(owner, { device_type: 'light' }), writtenCommands);
+  static async start(owner: Owner, nodes: NodeClients, recordAnswer: RecordAnswer): Promise<RevocationLoad> {
+    const load = new RevocationLoad(await register(owner, { device_type: 'light' }), nodes, recordAnswer);
     await load.#connect(load.#registered);
     load.start();
     return load;
   }
 
-  get writtenCommandsOf(): (deviceId: string) => Promise<readonly string[]> {
-    return this.#writtenCommands;
-  }
-
   async #connect(registered: ApiResponse['body']): Promise<void> {
-    const device = await connect(registered, { commands: { set_brightness: () => ({}) } }, { online: false });
-    device.on('command', ({ command_id: id }) => {
-      this.#received.add(id);
-      if (this.#written !== null && !this.#written.has(id)) {
-        this.violations.push(`device ${registered.device_id} was sent command ${id} after its revocation`);
-      }
+    const handle = (params: object) => ({ state: { on: true, brightness: (params as { level: number }).level } });
+    const device = await connect(registered, { commands: { set_brightness: handle } }, { online: false });
+    device.on('command', () => {
+      this.#received += 1;
     });
-    this.#device.current = device;
+    this.#device = device;
   }
 
   #command(timeout_s = 60): Promise<ApiResponse> {
     const path = `/v1/device/${this.#registered.device_id}/command`;
-    return this.#owner.post(path, { action: 'set_brightness', params: { level: 1 }, timeout_s });
+    return this.node.post(path, { action: 'set_brightness', params: { level: 1 }, timeout_s });
   }
 
   protected async cycle(): Promise<void> {
@@ -198,38 +265,89 @@ export class RevocationLoad extends Cycles {
     for (let n = 0; n < 5; n++) if ((await this.until(202, () => this.#command())) === null) return;
     // Commands that are in progress while the device is revoked.
     const racing = [1, 2, 3].map(() => answerOf(this.#command()));
-    if ((await this.until(200, () => this.#owner.post(`/v1/device/${id}/revoke`))) === null) return;
-    this.#written = new Set(await this.#writtenCommands(id));
+    if ((await this.until(200, () => this.node.post(`/v1/device/${id}/revoke`))) === null) return;
+    await this.#recordAnswer(id);
     await Promise.all(racing);
-    for (let n = 0; n < 5; n++) {
-      const answer = await answerOf(this.#command());
-      if (answer?.status === 202) this.violations.push(`a command was accepted for device ${id} after its revocation`);
-      const read = await answerOf(this.#owner.get(`/v1/devices/${id}`));
-      if (read?.status === 200 && !read.body.device.revoked) this.violations.push(`device ${id} is not revoked`);
-    }
-    for (const written of await this.#writtenCommands(id)) {
-      if (!this.#written.has(written)) this.violations.push(`command ${written} was released after the revocation`);
-    }
-    await this.#device.current?.close(0);
-    this.#written = null;
+    for (let n = 0; n < 4; n++) await this.#assertRevoked(id);
+    await this.#device?.close(0);
     await this.#reinstate(id);
+  }
+
+  /** A request that is not answered in time may be executed after the reinstatement, so it is not compared. */
+  async #assertRevoked(id: string): Promise<void> {
+    const answer = await answerOf(this.#command());
+    if (answer?.status === 202) this.violations.push(`a command was accepted for device ${id} after its revocation`);
+    const read = await answerOf(this.node.get(`/v1/devices/${id}`));
+    if (read?.status === 200 && !read.body.device.revoked) this.violations.push(`device ${id} is not revoked`);
   }
 
   /** A reinstatement whose response was lost is repeated with its key, and then has the same secret. */
   async #reinstate(id: string): Promise<void> {
-    const headers = { 'idempotency-key': randomUUID() };
-    const path = `/v1/device/${id}/reinstate`;
-    const answer = await this.until(200, () => this.#owner.post(path, { reason: 'found again' }, headers));
+    const answer = await this.keyed(`/v1/device/${id}/reinstate`, 200, { reason: 'found again' });
     if (answer === null) return;
     const { new_secret: device_secret, key_version } = answer.body;
     await this.#connect({ ...this.#registered, device_secret, key_version });
   }
 
   async verify(): Promise<void> {
-    if (this.#received.size === 0) this.violations.push('no command was received by the device that is revoked');
+    if (this.#received === 0) this.violations.push('no command was received by the device that is revoked');
   }
 
   async close(): Promise<void> {
-    await this.#device.current?.close(0);
+    await this.#device?.close(0);
+  }
+}
+
+/** What a reader of a device knows to be stored: nothing that it reads later may be older. */
+interface ReadDevice {
+  id: string;
+  /** Number of the last acknowledged report, which is the device's version. */
+  acknowledged: number;
+}
+
+/**
+ * A client that reads one device from each node in turn. A response must not be older than what the client knew when it
+ * sent the request: the responses before, and the acknowledged reports of the device.
+ */
+export class ReadLoad {
+  readonly violations: string[] = [];
+  /** Number of responses. */
+  done = 0;
+  readonly #nodes: NodeClients;
+  readonly #device: Readonly<ReadDevice>;
+  readonly #running: Promise<void>;
+  #known = 0;
+  #stopped = false;
+
+  constructor(nodes: NodeClients, device: Readonly<ReadDevice>) {
+    this.#nodes = nodes;
+    this.#device = device;
+    this.#running = this.#repeat();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.#running;
+  }
+
+  /** A node that hangs answers late: its response is compared all the same. */
+  async #repeat(): Promise<void> {
+    for (let turn = 0; !this.#stopped; turn += 1) {
+      const nodes = this.#nodes();
+      const read = this.#read(nodes[turn % nodes.length] as ApiClient);
+      await Promise.race([read, pause(REQUEST_TIMEOUT_MS / 10)]);
+      await pause(PACE_MS / 2);
+    }
+  }
+
+  async #read(node: ApiClient): Promise<void> {
+    const known = Math.max(this.#known, this.#device.acknowledged);
+    const answer = await node.get(`/v1/devices/${this.#device.id}`).catch(() => null);
+    if (answer?.status !== 200) return;
+    const { state_version: version } = answer.body.device;
+    if (version < known)
+      this.violations.push(`device ${this.#device.id} was read as version ${version}, but ${known} was known`);
+    this.#known = Math.max(this.#known, version);
+    this.done += 1;
   }
 }

@@ -1,46 +1,62 @@
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { Nemesis } from './nemesis.ts';
+import { afterAll, beforeAll, describe, inject, it } from 'vitest';
+import { Nemesis, Violation } from './nemesis.ts';
+import { randomFrom, reportStage, type StageResult, stagesFrom } from './stages.ts';
 
-const seed = Number(process.env.SEED ?? 20_261_126);
-/** A fault of up to 10 s, and the time until everything makes progress again. */
-const ROUND_MS = process.env.ROUNDS === undefined ? 30_000 : 90_000;
-const rounds = Number(process.env.ROUNDS ?? 3);
-/** Faults that are over soon; `npm run nemesis` draws from all. */
-const QUICK_FAULTS = ['kill', 'stop', 'pause below the lease', 'database unreachable'];
+/** A pause of a minute and the longest wait for progress, of which there are several in turn. */
+const ROUND_MS = 300_000;
+const START_MS = 120_000;
 
-/** Mulberry32: the same faults for the same seed. */
-function randomFrom(start: number): () => number {
-  let state = start >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
+if (inject('postgresUrl') === null) throw new Error('PostgreSQL is not installed');
 
-if (process.env.ROUNDS !== undefined && inject('postgresUrl') === null) throw new Error('PostgreSQL is not installed');
-
-describe.runIf(inject('postgresUrl'))(`three nodes with faults (SEED=${seed})`, () => {
-  let nemesis: Nemesis;
+describe.each(stagesFrom(process.env))('three nodes with faults, seed $seed, $timing.name', (stage) => {
+  const { seed, rounds, timing, faults } = stage;
   const random = randomFrom(seed);
+  const result: StageResult = {
+    ...{ seed, timing: timing.name, rounds: 0, verified: false },
+    ...{ violation: null, failure: null },
+  };
+  let nemesis: Nemesis;
+
+  /** After a failure the state of the nodes says nothing more. */
+  async function unlessFailed(work: () => Promise<void>): Promise<void> {
+    if (result.violation !== null || result.failure !== null) throw new Error('ended by an earlier failure');
+    try {
+      await work();
+    } catch (error) {
+      const { message } = error as Error;
+      if (error instanceof Violation) result.violation = message;
+      else result.failure = message;
+      throw new Error(`${message}\n${nemesis.log.join('\n')}\nOutput of the nodes: ${nemesis.folder}`);
+    }
+  }
 
   beforeAll(async () => {
-    nemesis = await Nemesis.start({ nodes: 3, tenants: 3 });
-  });
-  afterAll(() => nemesis.close());
+    nemesis = await Nemesis.start({ nodes: 3, tenants: 3, timing });
+  }, START_MS);
+  afterAll(async () => {
+    await nemesis.close();
+    if (result.violation === null && result.failure === null) nemesis.removeLogs();
+    reportStage(result);
+  }, START_MS);
 
   it.each(Array.from({ length: rounds }, (_, n) => n + 1))(
-    'round %i: only owners write, and all make progress',
-    async () => {
-      await nemesis.round(random, process.env.ROUNDS === undefined ? QUICK_FAULTS : undefined);
-    },
+    'round %i: only owners write, nothing is done twice or read as it was before, and all make progress',
+    (n) =>
+      unlessFailed(async () => {
+        await nemesis.round(random, faults);
+        result.rounds = n;
+        process.stdout.write(`seed ${seed}, round ${n}: ${nemesis.log.at(-1)}\n`);
+      }),
     ROUND_MS,
   );
 
-  it('lose nothing that was acknowledged, and do nothing twice', async () => {
-    await nemesis.verify();
-    expect(nemesis.log.length).toBeGreaterThan(rounds);
-    if (process.env.ROUNDS !== undefined) process.stdout.write(`${nemesis.log.join('\n')}\n`);
-  });
+  it(
+    'lose nothing that was acknowledged, and do nothing twice',
+    () =>
+      unlessFailed(async () => {
+        await nemesis.verify();
+        result.verified = true;
+      }),
+    ROUND_MS,
+  );
 });

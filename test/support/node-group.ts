@@ -137,7 +137,7 @@ export class NodeGroup {
       });
     }
     const movesBefore = await this.#ownersOf(owner.tenantId);
-    const plans = await PlanLoad.start(owner, { paceMs: PACE_MS });
+    const plans = await PlanLoad.start(owner, () => [owner], { paceMs: PACE_MS });
     this.tenants.push({ owner, load, plans, reconnects, movesBefore, stopsBefore: this.#stops });
   }
 

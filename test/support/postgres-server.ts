@@ -25,6 +25,8 @@ interface PostgresOptions {
   walFolder?: string | undefined;
   copyOf?: string | undefined;
   standbyOf?: string | undefined;
+  /** In addition to those of tests. */
+  settings?: Readonly<Record<string, string>>;
 }
 
 /** Null if PostgreSQL is not installed. */
@@ -32,6 +34,7 @@ export async function startPostgres({
   walFolder,
   copyOf,
   standbyOf,
+  settings: more = {},
 }: PostgresOptions = {}): Promise<PostgresServer | null> {
   const original = copyOf ?? standbyOf;
   const folders = postgresFolders();
@@ -62,6 +65,7 @@ export async function startPostgres({
     // Databases live for seconds, and there are hundreds: autovacuum would start two processes per second.
     autovacuum: 'off',
     ...(walFolder !== undefined && { min_wal_size: '2MB', max_wal_size: '4MB' }),
+    ...more,
   };
   const settingArgs = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   const url = `postgres://postgres@127.0.0.1:${port}`;

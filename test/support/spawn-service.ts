@@ -115,13 +115,18 @@ function exitOf(child: ChildProcess): Promise<ExitResult> {
   });
 }
 
-/** Starts the service with an IPC channel, through which the test can arm a crash point. */
-export function startServiceProcess(deployment: Deployment, more: Record<string, string> | Ports = {}): ServiceProcess {
+/** Starts the service with an IPC channel, through which the test can arm a crash point. `onStderr` gets its output. */
+export function startServiceProcess(
+  deployment: Deployment,
+  more: Record<string, string> | Ports = {},
+  onStderr?: (chunk: Buffer) => void,
+): ServiceProcess {
   const child = fork(entry, [], {
     execArgv: nodeFlags,
     env: { ...nodeEnv, ...deployment.env, ...more },
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
   });
+  if (onStderr !== undefined) child.stderr?.on('data', onStderr);
   const exited = exitOf(child);
   const nextMessage = <M extends string>(member: M): Promise<Extract<FromService, Record<M, unknown>>> =>
     new Promise((resolve, reject) => {
