@@ -91,7 +91,7 @@ export class ClusterEdge implements SizeReporter {
     const self: PeerNode = { id: nodeId, address: '' };
     const router = new ShardRouter(directory, limits.retryMs);
     this.#pool = new LinkPool({
-      ...{ nodeId, dialler: this.#dialler, idleMs: limits.idleMs },
+      ...{ nodeId, dialler: this.#dialler, idleMs: limits.idleMs, responseMs: limits.responseMs },
       connectLocally: () => this.#linkHttp.connectRequests(),
     });
     this.#router = new HttpRouter({ ...parts, self, router, listener: local.listener, pool: this.#pool });

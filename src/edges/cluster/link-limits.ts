@@ -14,6 +14,8 @@ export interface LinkLimits {
   idleMs: Milliseconds;
   /** Time after which a request or connection is no longer sent to the owner again; see `ShardRouter`. */
   retryMs: Milliseconds;
+  /** Silence of a link after which a request that waits for its response is given up: the network may have lost the link. */
+  responseMs: Milliseconds;
 }
 
 export const defaultLinkLimits: LinkLimits = {
@@ -23,6 +25,7 @@ export const defaultLinkLimits: LinkLimits = {
   maxUnauthenticated: 128,
   idleMs: 20_000,
   retryMs: 2_000,
+  responseMs: 30_000,
 };
 
 /** A certificate and its private key, as PEM. Peers do not check the certificate: the handshake is bound to the session. */

@@ -1,4 +1,4 @@
-import { Agent, type AgentOptions } from 'node:http';
+import { Agent, type AgentOptions, type RequestOptions } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import type { PeerNode } from '../../domain/shards.ts';
@@ -32,6 +32,7 @@ export interface LinkPoolParts {
   /** A link of this node to itself. */
   connectLocally(): Duplex;
   idleMs: Milliseconds;
+  responseMs: Milliseconds;
 }
 
 /** The agents of all nodes to which requests were forwarded. */
@@ -44,6 +45,12 @@ export class LinkPool implements SizeReporter {
   constructor(parts: LinkPoolParts) {
     this.#parts = parts;
     this.#localAgent = new LinkAgent(async () => parts.connectLocally(), { keepAlive: false });
+  }
+
+  /** Options of a request to the node. A link of this node to itself cannot be lost. */
+  optionsOf(node: PeerNode): Pick<RequestOptions, 'agent' | 'timeout'> {
+    const agent = this.agentOf(node);
+    return agent === this.#localAgent ? { agent } : { agent, timeout: this.#parts.responseMs };
   }
 
   agentOf(node: PeerNode): Agent {

@@ -28,7 +28,7 @@ export function forwardRequest(pool: LinkPool, node: PeerNode, forwarded: Forwar
   return new Promise((resolve) => {
     if (response.destroyed) return resolve('answered');
     const upstream = sendRequest({
-      agent: pool.agentOf(node),
+      ...pool.optionsOf(node),
       method: request.method,
       path: request.url,
       headers: [...requestHeaders(request), CLIENT_ADDRESS_HEADER, address, SHARD_HEADER, `${shard}`],
@@ -48,6 +48,12 @@ export function forwardRequest(pool: LinkPool, node: PeerNode, forwarded: Forwar
     };
     response.once('close', onClientClosed);
     upstream.on('error', (error) => settle(error instanceof LinkError ? 'unreachable' : 'broken'));
+    // Neither end of a connection that the network has forgotten notices it. A response that has begun may pause, and so
+    // may the client within its body.
+    upstream.on('timeout', () => {
+      if (!settled && (upstream.writableEnded || upstream.writableNeedDrain))
+        upstream.destroy(new Error('the node does not respond'));
+    });
     upstream.on('response', (incoming) => {
       if (incoming.headers[MISDIRECTED_HEADER] === undefined) {
         settled = true;

@@ -239,6 +239,27 @@ describe('a connection that breaks', () => {
     expect([status, JSON.parse(body)]).toMatchObject([200, { node: heir.id, body: 'content' }]);
   });
 
+  it('that neither end notices is 503 after a time, but not while a response or a body pauses', async () => {
+    const timed = await nodes.start({ limits: { responseMs: 1_000 } });
+    const pause = (then: () => void) => void setTimeout(then, 1_500);
+    nodes.serve = (request, response, node) => {
+      if (request.url === '/lost') return;
+      if (request.url === '/body') return void echo(request, response, node);
+      response.write('begun');
+      pause(() => response.end(' and ended'));
+    };
+    const at = (path: string) => call(timed.port, path, { headers: tenant() });
+    const sent = sendRequest({ port: timed.port, path: '/body', method: 'POST', headers: tenant(), agent: false });
+    const answered = once(sent, 'response') as Promise<[IncomingMessage]>;
+    sent.write('first');
+    pause(() => sent.end(' and last'));
+    const [lost, paused, [response]] = await Promise.all([at('/lost'), at('/paused'), answered]);
+    expect(lost).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
+    expect(paused).toMatchObject({ status: 200, body: 'begun and ended' });
+    expect([response.statusCode, JSON.parse(await textOf(response)).body]).toEqual([200, 'first and last']);
+    expect(served).toHaveLength(3);
+  });
+
   it('in the response breaks it off at the client', async () => {
     nodes.serve = (request, response) => {
       response.writeHead(200, { 'Content-Length': '100' });
