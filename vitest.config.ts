@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os';
+import { env } from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { LongestFirst } from './test/support/longest-first.ts';
@@ -82,8 +83,10 @@ export default defineConfig({
       }),
       project('process', files(process), files(browser), { group: 'waiting', seconds: LONG_S }),
       project('browser', files(browser), [], { group: 'waiting', seconds: LONG_S }),
-      // Only by `npm run nemesis`.
-      project('nemesis', files(nemesis), [], { group: 'waiting', seconds: LONG_S }),
+      // Only by `npm run nemesis`, which sets the variable.
+      ...(env.NEMESIS === undefined
+        ? []
+        : [project('nemesis', files(nemesis), [], { group: 'waiting', seconds: LONG_S })]),
     ],
     // For `npm run coverage`, with the projects pure and core. Coverage costs a third more processor time.
     coverage: {

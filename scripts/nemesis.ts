@@ -28,6 +28,7 @@ const defects = values.defects || values.defect !== undefined;
 const seed = values.seed ?? `${Date.now() % 2 ** 31}`;
 const env = {
   ...process.env,
+  NEMESIS: '1',
   RESULTS: results,
   ...(!values.short && !defects && { ROUNDS: values.rounds ?? DEFAULT_ROUNDS, SEED: seed }),
   ...(values.defect !== undefined && { DEFECT: values.defect }),

@@ -21,6 +21,9 @@ import { sql } from '../support/write-oracle.ts';
 /** How long anything may take after a fault. Generous: a machine may be slow, and a device waits 15 s for a sign-in. */
 export const PROGRESS_MS = 60_000;
 
+/** How long a node may take to become active: on a busy machine it may lose a short lease while it starts, and starts again. */
+const START_MS = 180_000;
+
 /** Timing of the locks of all nodes. */
 export interface NodeTiming {
   name: string;
@@ -30,11 +33,11 @@ export interface NodeTiming {
 }
 
 /** A node loses its shards within seconds, so that a round is short; the relations between the values are the product's. */
-const shortLease = 3_000;
+const shortLease = 4_000;
 export const timings = {
   short: {
     name: 'short lease',
-    lock: { ...lockTiming, lease: shortLease, renew: 400, idleSession: 4_000, unreachable: 4_000, poll: 50 },
+    lock: { ...lockTiming, lease: shortLease, renew: 400, idleSession: 5_000, unreachable: 5_000, poll: 50 },
     lease: shortLease,
   },
   product: { name: "the product's lease", lock: {}, lease: LEASE_MS },
@@ -88,8 +91,13 @@ export class NemesisCluster {
     const deployment = (await makePostgresDeployment(false, server.url)) as Deployment;
     const balancers = { http: await startBalancer([]), mqtt: await startBalancer([]) };
     const cluster = new NemesisCluster({ timing, deployment, server, balancers, nodeEnv });
-    for (let n = 0; n < nodes; n++) await cluster.addPlace();
-    return cluster;
+    try {
+      for (let n = 0; n < nodes; n++) await cluster.addPlace();
+      return cluster;
+    } catch (error) {
+      await cluster.close();
+      throw error;
+    }
   }
 
   get deployment(): Deployment {
@@ -129,7 +137,7 @@ export class NemesisCluster {
     const place: Place = { ports: await freePorts(), linkPort, proxy, link, process: null as never, removed: false };
     this.places.push(place);
     this.#start(place);
-    await eventually(() => place.process.active.then(() => true), PROGRESS_MS);
+    await eventually(() => place.process.active.then(() => true), START_MS);
     this.#balancers.http.targets.push(Number(place.ports.PORT));
     this.#balancers.mqtt.targets.push(Number(place.ports.MQTT_PORT));
     return place;

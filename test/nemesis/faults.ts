@@ -41,7 +41,9 @@ const forAWhile = (
 /** Shorter than a lease, so that no shard is taken over. */
 const belowLease = (lease: number) => [300, 0.8 * lease] as const;
 /** From below a lease to long after another node has taken over. */
-const aroundLease = (lease: number) => [0.5 * lease, 2.5 * lease] as const;
+const aroundLease = (lease: number) => [0.5 * lease, 2 * lease] as const;
+/** Another node takes over, and serves for a while. */
+const aboveLease = (lease: number) => [1.2 * lease, 3 * lease] as const;
 const MAX_PAUSE_MS = 60_000;
 /** A service trusts clocks that are less than a minute apart. */
 const MAX_CLOCK_OFFSET_MS = 50_000;
@@ -59,8 +61,8 @@ async function drain({ cluster, place, random }: Parameters<Fault['run']>[0]): P
     await place.process.kill('SIGTERM');
     return `${drained}, stopped after ${seconds(ms)}`;
   }
-  // A node that has ended meanwhile is not found.
-  await eventually(async () => [200, 404].includes((await change('resume')) ?? 0), PROGRESS_MS);
+  // Refused if the node has ended meanwhile, or was not drained.
+  await eventually(async () => (await change('resume')) < 500, PROGRESS_MS);
   return `${drained}, resumed after ${seconds(ms)}`;
 }
 
@@ -103,7 +105,7 @@ const faults: readonly Fault[] = [
   ),
   forAWhile('database unreachable', 'quick', belowLease, ({ proxy }) => proxy.cut()),
   forAWhile('database slow for a moment', 'quick', belowLease, ({ proxy }) => proxy.hold()),
-  forAWhile('database slow', 'slow', aroundLease, ({ proxy }) => proxy.hold()),
+  forAWhile('database slow', 'slow', aboveLease, ({ proxy }) => proxy.hold()),
   forAWhile('database silent', 'slow', aroundLease, ({ proxy }) => proxy.silence()),
   forAWhile('statements of the database lost', 'slow', aroundLease, ({ proxy }) => proxy.silence('requests')),
   forAWhile('answers of the database lost', 'slow', aroundLease, ({ proxy }) => proxy.silence('responses')),

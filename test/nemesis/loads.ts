@@ -8,6 +8,9 @@ const PACE_MS = 20;
 /** A request that reached a node which hangs is given up, and sent again through another one. */
 const REQUEST_TIMEOUT_MS = 2_000;
 
+/** A device notices within seconds that the network has forgotten its connection. */
+export const deviceOptions = { keepaliveS: 3, connectTimeoutMs: 5_000 };
+
 export type Owner = ApiClient & { homeId: string };
 
 /** Clients of the nodes, in turn; they change when a node joins or leaves. */
@@ -27,8 +30,8 @@ export interface Load {
 }
 
 /** The response, or null without one. */
-const answerOf = (request: Promise<ApiResponse>): Promise<ApiResponse | null> =>
-  Promise.race([request.catch(() => null), pause(REQUEST_TIMEOUT_MS, null)]);
+export const answerOf = (request: Promise<ApiResponse>, withinMs = REQUEST_TIMEOUT_MS): Promise<ApiResponse | null> =>
+  Promise.race([request.catch(() => null), pause(withinMs, null)]);
 
 abstract class Cycles implements Load {
   readonly violations: string[] = [];
@@ -58,9 +61,13 @@ abstract class Cycles implements Load {
     this.#running = this.#repeat();
   }
 
+  protected get nodes(): readonly ApiClient[] {
+    return this.#nodes();
+  }
+
   /** The client of the next node: each request arrives at another one. */
   protected get node(): ApiClient {
-    const nodes = this.#nodes();
+    const { nodes } = this;
     this.#turn += 1;
     return nodes[this.#turn % nodes.length] as ApiClient;
   }
@@ -74,9 +81,13 @@ abstract class Cycles implements Load {
   }
 
   /** Repeats a request until the response has `status`; null if the load is stopped first. */
-  protected async until(status: number, request: () => Promise<ApiResponse>): Promise<ApiResponse | null> {
+  protected async until(
+    status: number,
+    request: () => Promise<ApiResponse>,
+    withinMs?: number,
+  ): Promise<ApiResponse | null> {
     for (;;) {
-      const answer = await answerOf(request());
+      const answer = await answerOf(request(), withinMs);
       if (answer?.status === status) return answer;
       this.last =
         answer === null ? 'no answer' : `${answer.status} ${answer.body.code ?? ''} ${answer.body.detail ?? ''}`;
@@ -103,6 +114,8 @@ abstract class Cycles implements Load {
     return first;
   }
 }
+
+const PLAN_NAME = 'Two steps';
 
 /** Plans of two steps, and homes, each created with a key. */
 export class PlanLoad extends Cycles {
@@ -141,7 +154,11 @@ export class PlanLoad extends Cycles {
       // The plan continues when the device has reported the expected state.
       return { state: { on: true, brightness: (params as { level: number }).level } };
     };
-    const device = await connect(registered, { commands: { set_brightness: handle } }, { online: false });
+    const device = await connect(
+      registered,
+      { ...deviceOptions, commands: { set_brightness: handle } },
+      { online: false },
+    );
     return new PlanLoad({ owner, nodes, deviceId: registered.device_id, device, executed, paceMs });
   }
 
@@ -157,14 +174,14 @@ export class PlanLoad extends Cycles {
       { ...step, id: 'b', params: { level: 2 }, depends_on: ['a'] },
     ];
     this.#requested += 1;
-    const created = await this.keyed('/v1/plans', 202, { steps });
+    const created = await this.keyed('/v1/plans', 202, { name: PLAN_NAME, steps });
     if (created === null) return;
     const { id } = created.body.plan;
     if (this.#plans.has(id)) this.violations.push(`two keys have the plan ${id}`);
     this.#plans.add(id);
     for (;;) {
       const read = await this.until(200, () => this.node.get(`/v1/plans/${id}`));
-      if (read === null || !['running', 'pending'].includes(read.body.plan.status)) return;
+      if (read === null || !isUnfinished(read)) return;
       await pause(PACE_MS);
     }
   }
@@ -186,7 +203,7 @@ export class PlanLoad extends Cycles {
         }
       }
     }
-    const plans = await this.#all('/v1/plans', 'plans');
+    const plans = (await this.#all('/v1/plans', 'plans')).filter(({ name }) => name === PLAN_NAME);
     // The request that was in progress at the end may have been accepted.
     const unknown = plans.filter(({ id }) => !this.#plans.has(id as string)).length;
     if (unknown > this.#requested - this.#plans.size) this.violations.push(`${unknown} plans were not requested`);
@@ -248,7 +265,11 @@ export class RevocationLoad extends Cycles {
 
   async #connect(registered: ApiResponse['body']): Promise<void> {
     const handle = (params: object) => ({ state: { on: true, brightness: (params as { level: number }).level } });
-    const device = await connect(registered, { commands: { set_brightness: handle } }, { online: false });
+    const device = await connect(
+      registered,
+      { ...deviceOptions, commands: { set_brightness: handle } },
+      { online: false },
+    );
     device.on('command', () => {
       this.#received += 1;
     });
@@ -297,6 +318,69 @@ export class RevocationLoad extends Cycles {
     await this.#device?.close(0);
   }
 }
+
+/** Plans that wait for their device before the oldest is cancelled: they are in the memory of their node for a while. */
+const WAITING_PLANS = 5;
+const CANCEL_TIMEOUT_MS = 500;
+
+/**
+ * Plans whose device is offline. Each is cancelled through one node, and is cancelled from then on for every node, also
+ * for one that has lost its shard and does not know it. A plan is read from memory, without the database.
+ */
+export class CancelLoad extends Cycles {
+  readonly #deviceId: string;
+  readonly #waiting: string[] = [];
+  readonly #cancelled: string[] = [];
+
+  private constructor(deviceId: string, nodes: NodeClients) {
+    super(nodes);
+    this.#deviceId = deviceId;
+    this.start();
+  }
+
+  static async start(owner: Owner, nodes: NodeClients): Promise<CancelLoad> {
+    return new CancelLoad((await register(owner, { device_type: 'light' })).device_id, nodes);
+  }
+
+  protected async cycle(): Promise<void> {
+    const steps = [{ id: 'a', device_id: this.#deviceId, action: 'turn_on' }];
+    while (this.#waiting.length <= WAITING_PLANS) {
+      const created = await this.until(202, () => this.node.post('/v1/plans', { steps }), CANCEL_TIMEOUT_MS);
+      if (created === null) return;
+      this.#waiting.push(created.body.plan.id);
+    }
+    const id = this.#waiting.shift() as string;
+    if ((await this.until(202, () => this.#cancel(id), CANCEL_TIMEOUT_MS)) === null) return;
+    this.#cancelled.push(id);
+    // A node that hangs answers later: its response is compared all the same.
+    const reads = this.nodes.map((node) => this.#read(node, id));
+    await Promise.race([Promise.all(reads), pause(CANCEL_TIMEOUT_MS)]);
+  }
+
+  /** 202, also if an attempt without an answer has cancelled it. */
+  async #cancel(id: string): Promise<ApiResponse> {
+    const { node } = this;
+    const answer = await node.post(`/v1/plans/${id}/cancel`);
+    if (answer.body.code !== 'ILLEGAL_TRANSITION') return answer;
+    const read = await node.get(`/v1/plans/${id}`);
+    return isUnfinished(read) ? answer : { ...read, status: 202 };
+  }
+
+  async #read(node: ApiClient, id: string): Promise<void> {
+    const answer = await node.get(`/v1/plans/${id}`).catch(() => null);
+    if (answer !== null && isUnfinished(answer))
+      this.violations.push(`plan ${id} was cancelled and is read as ${answer.body.plan.status}`);
+  }
+
+  async verify(): Promise<void> {
+    for (const id of this.#cancelled) await this.#read(this.node, id);
+  }
+
+  async close(): Promise<void> {}
+}
+
+const isUnfinished = ({ status, body }: ApiResponse): boolean =>
+  status === 200 && ['running', 'pending'].includes(body.plan.status);
 
 /** What a reader of a device knows to be stored: nothing that it reads later may be older. */
 interface ReadDevice {

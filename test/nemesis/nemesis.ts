@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { shardOf } from '../../src/domain/shards.ts';
 import { eventually } from '../support/clock.ts';
 import type { ApiClient } from '../support/service.ts';
@@ -5,8 +6,21 @@ import { newOwner } from '../support/spawn-service.ts';
 import { Workload } from '../support/workload.ts';
 import { NemesisCluster, type NodeTiming, type Place, PROGRESS_MS } from './cluster.ts';
 import { nextFault, type Random, seconds } from './faults.ts';
-import { type Load, type NodeClients, PlanLoad, ReadLoad, RevocationLoad } from './loads.ts';
-import { commitViolations, missingIn, recordAnsweredRevocation, watchCommits } from './oracle.ts';
+import {
+  answerOf,
+  CancelLoad,
+  deviceOptions,
+  type Load,
+  type NodeClients,
+  PlanLoad,
+  ReadLoad,
+  RevocationLoad,
+} from './loads.ts';
+import { commandsOf, commitViolations, missingPlans, recordAnsweredRevocation, watchCommits } from './oracle.ts';
+
+const CRITICAL_MS = 100;
+/** How long a caller waits for a response before it repeats its request. */
+const OWNER_TIMEOUT_MS = 10_000;
 
 /** The service broke a promise; not that it was slow or did not respond. */
 export class Violation extends Error {}
@@ -28,8 +42,7 @@ export class Nemesis {
   readonly #reads: ReadLoad[] = [];
   readonly #plans: PlanLoad[] = [];
   readonly #revocations: RevocationLoad[] = [];
-  /** Commands that were found in the database, by the number of each device's. */
-  readonly #found = new Map<string, number>();
+  readonly #cancels: CancelLoad[] = [];
 
   private constructor(cluster: NemesisCluster) {
     this.#cluster = cluster;
@@ -37,9 +50,15 @@ export class Nemesis {
 
   static async start({ nodes, tenants, timing, nodeEnv }: NemesisOptions): Promise<Nemesis> {
     const nemesis = new Nemesis(await NemesisCluster.start(nodes, timing, nodeEnv));
-    await watchCommits(nemesis.#cluster.databaseUrl);
-    for (let n = 0; n < tenants; n++) await nemesis.#addTenant(n);
-    return nemesis;
+    try {
+      await watchCommits(nemesis.#cluster.databaseUrl);
+      await nemesis.#cluster.whenSettled();
+      for (let n = 0; n < tenants; n++) await nemesis.#addTenant(n);
+      return nemesis;
+    } catch (error) {
+      await nemesis.close();
+      throw error;
+    }
   }
 
   /** What the nodes reported, if a run fails. */
@@ -92,7 +111,7 @@ export class Nemesis {
   }
 
   get #cycles(): readonly Load[] {
-    return [...this.#plans, ...this.#revocations];
+    return [...this.#plans, ...this.#revocations, ...this.#cancels];
   }
 
   async #assertNoViolations(after: string): Promise<void> {
@@ -101,7 +120,7 @@ export class Nemesis {
       ...this.#executionViolations(),
       // The database may be unavailable for a moment.
       ...(await eventually(() => commitViolations(this.#cluster.databaseUrl), PROGRESS_MS)),
-      ...(await eventually(() => this.#lost(), PROGRESS_MS)),
+      ...(await eventually(() => this.#rowViolations(), PROGRESS_MS)),
     ];
     if (violations.length === 0) return;
     throw new Violation(`${[...new Set(violations)].slice(0, 10).join('; ')} after ${after}`);
@@ -116,21 +135,25 @@ export class Nemesis {
     );
   }
 
-  /** Accepted commands and plans that the database does not have. */
-  async #lost(): Promise<string[]> {
+  /** Differences between what was accepted and the rows of the database. */
+  async #rowViolations(): Promise<string[]> {
     const url = this.#cluster.databaseUrl;
-    const commands = this.#workloads.flatMap((load) =>
-      load.counters.flatMap((counter) => {
-        const { id, commands } = counter;
-        const from = this.#found.get(id) ?? 0;
-        this.#found.set(id, commands.length);
-        return commands.slice(from).map(({ commandId }) => commandId);
-      }),
-    );
+    const counters = this.#workloads.flatMap((load) => load.counters);
+    const acceptedOf = () => counters.flatMap(({ commands }) => commands.map(({ commandId }) => commandId));
+    const accepted = acceptedOf();
     const plans = this.#plans.flatMap((load) => load.plans);
+    const stored = await commandsOf(
+      url,
+      counters.map(({ id }) => id),
+    );
+    const missing = accepted.filter((id) => !stored.has(id));
+    // A caller has at most one request that is not answered.
+    const answered = new Set(acceptedOf());
+    const unknown = [...stored].filter((id) => !answered.has(id));
     return [
-      ...(await missingIn(url, 'commands', commands)).map((id) => `command ${id} was accepted and is lost`),
-      ...(await missingIn(url, 'plans', plans)).map((id) => `plan ${id} was accepted and is lost`),
+      ...missing.map((id) => `command ${id} was accepted and is lost`),
+      ...(await missingPlans(url, plans)).map((id) => `plan ${id} was accepted and is lost`),
+      ...(unknown.length > counters.length ? [`${unknown.length} commands of ${counters.length} requests`] : []),
     ];
   }
 
@@ -138,7 +161,7 @@ export class Nemesis {
   async #progress(): Promise<void> {
     const before = this.#cycles.map(({ done }) => done);
     const reads = this.#reads.map(({ done }) => done);
-    for (const load of this.#workloads) await load.waitForProgress(1, PROGRESS_MS);
+    await Promise.all(this.#workloads.map((load) => this.#workloadProgress(load)));
     await eventually(() => {
       const waiting = this.#cycles.filter(({ done }, n) => done <= (before[n] ?? 0));
       if (waiting.length > 0) {
@@ -148,33 +171,55 @@ export class Nemesis {
     }, PROGRESS_MS);
   }
 
+  async #workloadProgress(load: Workload): Promise<void> {
+    const refused = new Map(load.refused);
+    await load.waitForProgress(1, PROGRESS_MS).catch((error: Error) => {
+      const since = [...load.refused].map(
+        ([outcome, times]) => `${outcome} ${times - (refused.get(outcome) ?? 0)} times`,
+      );
+      const devices = load.counters.map(
+        ({ device }) => `${device.online ? 'online' : 'offline'}, ${device.waiting} waiting`,
+      );
+      throw new Error(`${error.message}: requests: ${since.join(', ')}; devices: ${devices.join(', ')}`);
+    });
+  }
+
   async #addTenant(n: number): Promise<void> {
     const cluster = this.#cluster;
-    const owner = await newOwner(
-      cluster.deployment,
-      (token) => withRepeatedReads(cluster.clientOf(token)),
-      `owner-${n}`,
-    );
+    // While shards move to the nodes that have just joined, requests are refused for a moment.
+    const repeated = <T>(work: () => Promise<T>): Promise<NonNullable<T>> => eventually(work, PROGRESS_MS);
+    const caller = (token: string) => withRepeatedReads(cluster.clientOf(token));
+    const owner = await repeated(() => newOwner(cluster.deployment, caller, `owner-${randomUUID()}`));
     const nodes: NodeClients = () => cluster.places.map((place) => cluster.nodeClient(place, owner.token));
-    const load = new Workload(owner);
-    const [counter] = [await load.addDevice(), await load.addDevice({ critical: true })];
+    const load = new Workload(owner, { device: deviceOptions, criticalMs: CRITICAL_MS });
+    const counter = await repeated(() => load.addDevice());
+    await repeated(() => load.addDevice({ critical: true }));
     this.#workloads.push(load);
     this.#reads.push(new ReadLoad(nodes, counter));
     // Until the database answers: what is committed before is not compared.
     const recordAnswer = (deviceId: string) =>
       eventually(() => recordAnsweredRevocation(cluster.databaseUrl, deviceId).then(() => true), PROGRESS_MS);
-    this.#plans.push(await PlanLoad.start(owner, nodes));
-    this.#revocations.push(await RevocationLoad.start(owner, nodes, recordAnswer));
+    this.#plans.push(await repeated(() => PlanLoad.start(owner, nodes)));
+    this.#revocations.push(await repeated(() => RevocationLoad.start(owner, nodes, recordAnswer)));
+    this.#cancels.push(await repeated(() => CancelLoad.start(owner, nodes)));
     this.log.push(`tenant ${n} in shard ${shardOf(owner.tenantId)}`);
   }
 }
 
-/** A client that reads again if the connection breaks or the service is unavailable for a moment. */
+/**
+ * A client that gives up a request that is not answered in time, and reads again if the connection breaks or the service
+ * is unavailable for a moment.
+ */
 const withRepeatedReads = (api: ApiClient): ApiClient => ({
   ...api,
+  async post(...request) {
+    const answer = await answerOf(api.post(...request), OWNER_TIMEOUT_MS);
+    if (answer === null) throw new Error('no answer');
+    return answer;
+  },
   get: (...request) =>
     eventually(async () => {
-      const answer = await api.get(...request);
-      return answer.status === 503 ? null : answer;
-    }),
+      const answer = await answerOf(api.get(...request), OWNER_TIMEOUT_MS);
+      return answer?.status === 503 ? null : answer;
+    }, PROGRESS_MS),
 });

@@ -4,7 +4,7 @@ import { randomFrom, reportStage, type StageResult, stagesFrom } from './stages.
 
 /** A pause of a minute and the longest wait for progress, of which there are several in turn. */
 const ROUND_MS = 300_000;
-const START_MS = 120_000;
+const START_MS = 600_000;
 
 if (inject('postgresUrl') === null) throw new Error('PostgreSQL is not installed');
 
@@ -15,37 +15,43 @@ describe.each(stagesFrom(process.env))('three nodes with faults, seed $seed, $ti
     ...{ seed, timing: timing.name, rounds: 0, verified: false },
     ...{ violation: null, failure: null },
   };
-  let nemesis: Nemesis;
+  let nemesis: Nemesis | null = null;
+
+  function recordFailure(error: Error): void {
+    if (error instanceof Violation) result.violation = error.message;
+    else result.failure = error.message;
+    process.stdout.write(`seed ${seed}: ${error.message}\nOutput of the nodes: ${nemesis?.folder ?? 'none'}\n`);
+  }
 
   /** After a failure the state of the nodes says nothing more. */
-  async function unlessFailed(work: () => Promise<void>): Promise<void> {
-    if (result.violation !== null || result.failure !== null) throw new Error('ended by an earlier failure');
-    try {
-      await work();
-    } catch (error) {
-      const { message } = error as Error;
-      if (error instanceof Violation) result.violation = message;
-      else result.failure = message;
-      throw new Error(`${message}\n${nemesis.log.join('\n')}\nOutput of the nodes: ${nemesis.folder}`);
-    }
+  async function unlessFailed(work: (started: Nemesis) => Promise<void>): Promise<void> {
+    if (nemesis === null || result.violation !== null || result.failure !== null)
+      throw new Error('ended by an earlier failure');
+    await work(nemesis).catch((error: Error) => {
+      recordFailure(error);
+      throw error;
+    });
   }
 
   beforeAll(async () => {
-    nemesis = await Nemesis.start({ nodes: 3, tenants: 3, timing });
+    nemesis = await Nemesis.start({ nodes: 3, tenants: 3, timing }).catch((error: Error) => {
+      recordFailure(error);
+      throw error;
+    });
   }, START_MS);
   afterAll(async () => {
-    await nemesis.close();
-    if (result.violation === null && result.failure === null) nemesis.removeLogs();
+    await nemesis?.close();
+    if (result.violation === null && result.failure === null) nemesis?.removeLogs();
     reportStage(result);
   }, START_MS);
 
   it.each(Array.from({ length: rounds }, (_, n) => n + 1))(
     'round %i: only owners write, nothing is done twice or read as it was before, and all make progress',
     (n) =>
-      unlessFailed(async () => {
-        await nemesis.round(random, faults);
+      unlessFailed(async (started) => {
+        await started.round(random, faults);
         result.rounds = n;
-        process.stdout.write(`seed ${seed}, round ${n}: ${nemesis.log.at(-1)}\n`);
+        process.stdout.write(`seed ${seed}, round ${n}: ${started.log.at(-1)}\n`);
       }),
     ROUND_MS,
   );
@@ -53,8 +59,8 @@ describe.each(stagesFrom(process.env))('three nodes with faults, seed $seed, $ti
   it(
     'lose nothing that was acknowledged, and do nothing twice',
     () =>
-      unlessFailed(async () => {
-        await nemesis.verify();
+      unlessFailed(async (started) => {
+        await started.verify();
         result.verified = true;
       }),
     ROUND_MS,

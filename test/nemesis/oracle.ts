@@ -67,13 +67,17 @@ const interleaved = `
  * that the device is revoked.
  */
 const writtenToRevoked = `
-  with ordered as (select *, pg_xact_commit_timestamp(transaction) as at from nemesis_devices)
-  select format('command %s was written to device %s by node %s after the device was %s', w.id, w.device_id, w.node, r.what)
-    as violation
-  from ordered w join ordered r on r.device_id = w.device_id and r.at < w.at
-    and (r.what = 'answered' or (r.what = 'revoked' and r.node is distinct from w.node))
-  where w.what = 'written' and not exists (select from ordered b where b.device_id = w.device_id
-    and b.what = 'reinstated' and b.at > r.at and b.at <= w.at)
+  with ordered as (select *, pg_xact_commit_timestamp(transaction) as at from nemesis_devices
+    where device_id in (select device_id from nemesis_devices where what = 'revoked')),
+  known as (select *,
+      max(at) filter (where what = 'answered') over w as answered,
+      max(at) filter (where what = 'revoked') over w as revoked,
+      coalesce(max(at) filter (where what = 'reinstated') over w, '-infinity') as reinstated,
+      max(to_char(at, 'YYYYMMDDHH24MISSUS') || coalesce(node::text, '')) filter (where what = 'revoked') over w as revoker
+    from ordered window w as (partition by device_id order by at))
+  select format('command %s was written to device %s by node %s after its revocation', id, device_id, node) as violation
+  from known where what = 'written' and (answered > reinstated
+    or (revoked > reinstated and substr(revoker, 21) is distinct from node::text))
   limit 5`;
 
 /** What the database shows to have gone wrong since `watchCommits`. */
@@ -90,8 +94,14 @@ interface Found {
   violation: string;
 }
 
-/** Those of the rows that the table does not have. */
-export async function missingIn(url: string, table: 'commands' | 'plans', ids: readonly string[]): Promise<string[]> {
-  const text = `select id from unnest($1::uuid[]) as given(id) where id not in (select id from ${table})`;
+/** The commands of these devices that were confirmed or need no confirmation. */
+export async function commandsOf(url: string, deviceIds: readonly string[]): Promise<ReadonlySet<string>> {
+  const text = `select id from commands where device_id = any($1) and status <> 'awaiting_confirmation'`;
+  return new Set((await sql<{ id: string }>(url, text, [deviceIds])).map(({ id }) => id));
+}
+
+/** Those of the plans that the database does not have. */
+export async function missingPlans(url: string, ids: readonly string[]): Promise<string[]> {
+  const text = 'select id from unnest($1::uuid[]) as given(id) where id not in (select id from plans)';
   return (await sql<{ id: string }>(url, text, [ids])).map(({ id }) => id);
 }

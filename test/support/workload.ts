@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, inject } from 'vitest';
-import type { Device } from '../../src/device/device.ts';
+import type { Device, DeviceOptions } from '../../src/device/device.ts';
 import { eventually } from './clock.ts';
 import { connect, register } from './device.ts';
 import type { ApiClient, ApiResponse } from './service.ts';
@@ -39,6 +39,14 @@ const openCommands = ({ commands, done, device, critical }: Counter): number =>
 
 type Owner = ApiClient & { homeId: string };
 
+interface WorkloadOptions {
+  device?: Partial<DeviceOptions>;
+  /** How long a critical command takes: it is written and not answered. */
+  criticalMs?: number;
+  /** Pause of a device between two reports, and of its caller between two commands. */
+  paceMs?: number;
+}
+
 /**
  * Devices that report a counter and callers that command them, both continuing through all failures of the service: a
  * device sends unacknowledged reports again, a caller repeats its request with the same key until it is answered.
@@ -49,15 +57,13 @@ export class Workload {
   /** Number of unexpected responses, by status and code. */
   readonly refused = new Map<string, number>();
   readonly #owner: Owner;
+  readonly #options: WorkloadOptions;
   readonly #running: Promise<void>[] = [];
   #stopped = false;
 
-  readonly #paceMs: number;
-
-  /** `paceMs`: pause of a device between two reports, and of its caller between two commands. */
-  constructor(owner: Owner, { paceMs = PACE_MS } = {}) {
+  constructor(owner: Owner, options: WorkloadOptions = {}) {
     this.#owner = owner;
-    this.#paceMs = paceMs;
+    this.#options = options;
   }
 
   /** Adds a light, or with `critical` a lock, and a caller that commands it. */
@@ -65,11 +71,14 @@ export class Workload {
     const registered = await register(this.#owner, { device_type: critical ? 'lock' : 'light' });
     const received = new Map<string, number>();
     const done = new Map<string, number>();
-    const handle = (_params: object, { commandId }: { commandId: string }) => {
+    const { criticalMs } = this.#options;
+    const handle = async (_params: object, { commandId }: { commandId: string }) => {
+      if (critical && criticalMs !== undefined) await pause(criticalMs);
       done.set(commandId, (done.get(commandId) ?? 0) + 1);
       return { result: 'done' };
     };
-    const device = await connect(registered, { commands: { set_brightness: handle, unlock: handle } });
+    const commands = { set_brightness: handle, unlock: handle };
+    const device = await connect(registered, { ...this.#options.device, commands });
     device.on('command', ({ command_id: id }) => received.set(id, (received.get(id) ?? 0) + 1));
     const counter = { id: registered.device_id, device, acknowledged: 0, received, done, critical, commands: [] };
     this.counters.push(counter);
@@ -140,7 +149,7 @@ export class Workload {
       // False: the device was closed.
       if (!(await counter.device.report({ n }))) return;
       counter.acknowledged = n;
-      await pause(this.#paceMs);
+      await pause(this.#options.paceMs ?? PACE_MS);
     }
   }
 
@@ -154,7 +163,7 @@ export class Workload {
         const token = await this.#dryRunToken(path);
         if (token) await this.#send(counter, `${path}/confirm`, { dry_run_token: token });
       }
-      await pause(this.#paceMs);
+      await pause(this.#options.paceMs ?? PACE_MS);
     }
   }
 
