@@ -101,12 +101,15 @@ export class HttpRouter implements SizeReporter {
     const { router, listener, addressOf, self } = this.#parts;
     const body = new RequestBody(request, this.#bodyMemory);
     let repeats = 0;
+    const mayRepeat = (outcome: ForwardOutcome): boolean => {
+      if (outcome === 'silent') return false;
+      // Once only: the request may be what has ended the node.
+      return outcome !== 'broken' || (isRepeatable(request) && repeats++ === 0);
+    };
     const forward = async (node: PeerNode): Promise<Attempt> => {
       const outcome = await this.#forward(node, { request, response, body, shard, address: addressOf(request) });
       if (outcome === 'answered') return 'done';
-      // Once only: the request may be what has ended the node.
-      const mayRepeat = outcome !== 'broken' || (isRepeatable(request) && repeats++ === 0);
-      if (mayRepeat && body.isReplayable) return 'again';
+      if (mayRepeat(outcome) && body.isReplayable) return 'again';
       this.#refuse(request, response, OWNER_UNAVAILABLE);
       return 'done';
     };

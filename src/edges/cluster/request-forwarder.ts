@@ -8,9 +8,10 @@ import type { RequestBody } from './request-body.ts';
 
 /**
  * The outcome of one attempt. `answered`: the response was passed on, or its client has gone. `misdirected` and
- * `unreachable`: the request was certainly not executed. `broken`: it was sent, and may have been executed.
+ * `unreachable`: the request was certainly not executed. `broken` and `silent` (the node did not respond in time): it was
+ * sent, and may have been executed.
  */
-export type ForwardOutcome = 'answered' | 'misdirected' | 'unreachable' | 'broken';
+export type ForwardOutcome = 'answered' | 'misdirected' | 'unreachable' | 'broken' | 'silent';
 
 /** A request that another node serves. */
 export interface ForwardedRequest {
@@ -51,8 +52,9 @@ export function forwardRequest(pool: LinkPool, node: PeerNode, forwarded: Forwar
     // Neither end of a connection that the network has forgotten notices it. A response that has begun may pause, and so
     // may the client within its body.
     upstream.on('timeout', () => {
-      if (!settled && (upstream.writableEnded || upstream.writableNeedDrain))
-        upstream.destroy(new Error('the node does not respond'));
+      if (settled || !(upstream.writableEnded || upstream.writableNeedDrain)) return;
+      settle('silent');
+      upstream.destroy();
     });
     upstream.on('response', (incoming) => {
       if (incoming.headers[MISDIRECTED_HEADER] === undefined) {

@@ -248,8 +248,14 @@ describe('a connection that breaks', () => {
       response.write('begun');
       pause(() => response.end(' and ended'));
     };
-    const at = (path: string) => call(timed.port, path, { headers: tenant() });
-    const sent = sendRequest({ port: timed.port, path: '/body', method: 'POST', headers: tenant(), agent: false });
+    const at = (path: string) => call(timed.port, path, { headers: nodes.tenant() });
+    const sent = sendRequest({
+      port: timed.port,
+      path: '/body',
+      method: 'POST',
+      headers: nodes.tenant(),
+      agent: false,
+    });
     const answered = once(sent, 'response') as Promise<[IncomingMessage]>;
     sent.write('first');
     pause(() => sent.end(' and last'));
@@ -257,7 +263,7 @@ describe('a connection that breaks', () => {
     expect(lost).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
     expect(paused).toMatchObject({ status: 200, body: 'begun and ended' });
     expect([response.statusCode, JSON.parse(await textOf(response)).body]).toEqual([200, 'first and last']);
-    expect(served).toHaveLength(3);
+    expect(nodes.served).toHaveLength(3);
   });
 
   it('in the response breaks it off at the client', async () => {
