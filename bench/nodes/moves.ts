@@ -36,20 +36,21 @@ export async function measureMoves(group: NodeGroup, rounds: number, short: bool
     while ((await find()).shards > 0) await new Promise((resolve) => setTimeout(resolve, 100));
     await call('POST', `/${id}/resume`);
     await group.whenPlaced();
-    times.push(...movingTimes(await completeMoves([drained, other])));
+    times.push(...(await completeTimes(drained, other)));
   }
   console.log(`a shard that moves without connections cannot be used for: ${formatLatencies(times)}`);
   checkLimit('  p99', percentile(times, 99), { atMost: AT_MOST_MS, unit: 'ms', short });
 }
 
-/** The moves since the last call, when every shard that was handed over has been opened. */
-async function completeMoves(nodes: readonly RunningService[]): Promise<ShardMove[]> {
-  const moves: ShardMove[] = [];
-  const count = (wanted: ShardMove['what']) =>
-    moves.reduce((sum, { what, shards }) => sum + (what === wanted ? shards : 0), 0);
+/** The times of all moves since the last call, when every shard that was handed over has been opened. */
+async function completeTimes(one: RunningService, other: RunningService): Promise<number[]> {
+  const moves = new Map<RunningService, ShardMove[]>([one, other].map((node) => [node, []]));
   for (const until = performance.now() + OPEN_TIMEOUT_MS; ; ) {
-    moves.push(...(await Promise.all(nodes.map(movesOf))).flat());
-    if (count('opened') >= count('handed over') || performance.now() > until) return moves;
+    for (const [node, all] of moves) all.push(...(await movesOf(node)));
+    const [ofOne = [], ofOther = []] = moves.values();
+    const times = [movingTimes(ofOne, ofOther), movingTimes(ofOther, ofOne)];
+    if (times.every((found) => found !== null)) return times.flatMap((found) => found ?? []);
+    if (performance.now() > until) throw new Error('shards were handed over and not opened');
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }
@@ -60,16 +61,21 @@ function movesOf({ child }: RunningService): Promise<ShardMove[]> {
 }
 
 /**
- * For each shard, the time from when its owner begins to close it until the other node has opened it. A node opens shards
- * in the order in which they were handed over, but not in the same groups.
+ * For each shard, the time from when its owner begins to close it until the other node has opened it; null while some are
+ * not open. A node opens shards in the order in which they were handed over, but not in the same groups, and it may have
+ * opened them before the owner records that it handed them over.
  */
-function movingTimes(moves: readonly ShardMove[]): number[] {
-  const closing: number[] = [];
-  const times: number[] = [];
-  for (const { what, shards, ms, at } of [...moves].sort((a, b) => a.at - b.at)) {
-    if (what === 'handed over') closing.push(...Array.from({ length: shards }, () => at - ms));
-    else times.push(...closing.splice(0, shards).map((began) => at - began));
-  }
-  if (closing.length > 0) throw new Error(`${closing.length} shards were handed over and not opened`);
-  return times;
+function movingTimes(owner: readonly ShardMove[], other: readonly ShardMove[]): number[] | null {
+  const began = timesByShard(owner, 'handed over', ({ at, ms }) => at - ms);
+  const opened = timesByShard(other, 'opened', ({ at }) => at);
+  return began.length === opened.length ? opened.map((at, n) => at - (began[n] as number)) : null;
 }
+
+const timesByShard = (
+  moves: readonly ShardMove[],
+  wanted: ShardMove['what'],
+  timeOf: (move: ShardMove) => number,
+): number[] =>
+  moves
+    .filter(({ what }) => what === wanted)
+    .flatMap((move) => Array.from({ length: move.shards }, () => timeOf(move)));
