@@ -2,7 +2,7 @@ import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import { done, type Outcome, type Refusal, refuse } from '../domain/refusals.ts';
 import type { Json, JsonObject, Uuid } from '../domain/values.ts';
 import { payloadHash } from '../protocol/canonical.ts';
-import { CommitUnknown, IdempotencyConflict, type IdempotencyRow } from '../store/contract.ts';
+import { CommitUnknown, DROPPED_ANSWER, IdempotencyConflict, type IdempotencyRow } from '../store/contract.ts';
 import type { Answer, Caller, IdempotencyRecord, Operation, Services } from './operation.ts';
 
 /** A client's request with an `Idempotency-Key`. */
@@ -156,6 +156,7 @@ export class IdempotencyKeys {
     const row = await store.idempotency.find(id);
     const live = row !== null && row.expiresAt > now ? row : null;
     if (live !== null && live.bodyHash !== bodyHash) return bodyMismatch();
+    if (live?.answer === DROPPED_ANSWER) return answerDropped();
     const sealed = live === null ? null : (JSON.parse(open(live.answer, scope)) as SealedAnswer);
     const answer =
       sealed !== null && (operation.role === 'none' || sealed.tenantId === caller.tenantId) ? sealed : null;
@@ -208,5 +209,8 @@ const storedAnswer = (row: IdempotencyRow, { body }: SealedAnswer): Answer<unkno
 
 const stillRunning = () =>
   refuse('CONFLICT', 'A request with this Idempotency-Key is still running.', { retryAfterS: RETRY_AFTER_S });
+
+const answerDropped = () =>
+  refuse('CONFLICT', 'The request with this Idempotency-Key was executed; its secret was replaced or revoked since.');
 
 const bodyMismatch = () => refuse('IDEMPOTENCY_MISMATCH', 'This Idempotency-Key was used with another body.');

@@ -76,7 +76,7 @@ export {
   IdempotencyConflict,
   StoreUnavailable,
 } from './contract/faults.ts';
-export type { IdempotencyRow, IdempotencyStore } from './contract/idempotency.ts';
+export { DROPPED_ANSWER, type IdempotencyRow, type IdempotencyStore } from './contract/idempotency.ts';
 export type { IdentityStore, User } from './contract/identity.ts';
 export type { ApiKey, ApiKeyStore, Invitation, Member, MemberStore } from './contract/members.ts';
 export type { Page } from './contract/page.ts';

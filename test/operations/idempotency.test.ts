@@ -45,6 +45,21 @@ describe('a repeated request', () => {
     }
   });
 
+  it('whose secret was replaced or revoked since is refused, and changes nothing', async () => {
+    const { body: home } = await create('k');
+    const post = (path: string, body: unknown, key: string) => create(key, body, { path });
+    const { body: device } = await post('/v1/device/register', { device_type: 'light', home_id: home.id }, 'a');
+    const path = `/v1/device/${device.device_id}`;
+    await post(`${path}/revoke`, {}, 'b');
+    const reinstate = () => post(`${path}/reinstate`, { reason: 'found again' }, 'c');
+    expect((await reinstate()).status).toBe(200);
+    expect(replayed(await reinstate())).toBe('true');
+    await post(`${path}/revoke`, {}, 'd');
+    expect(await reinstate()).toMatchObject({ status: 409, body: { code: 'CONFLICT' } });
+    const { body } = await service.call('GET', `/v1/devices/${device.device_id}`, { token });
+    expect(body.device).toMatchObject({ revoked: true });
+  });
+
   it('is a new request with another key, or on another path', async () => {
     const { body: home } = await create('k');
     expect(replayed(await create('l'))).toBeNull();

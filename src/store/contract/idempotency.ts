@@ -1,5 +1,8 @@
 import type { EpochMs } from '../../domain/values.ts';
 
+/** Instead of a response whose secret is no longer valid. */
+export const DROPPED_ANSWER = '';
+
 /** A stored response for an `Idempotency-Key` (contract §2); the body is encrypted. */
 export interface IdempotencyRow {
   principal: string;
@@ -10,7 +13,7 @@ export interface IdempotencyRow {
   bodyHash: string;
   state: 'running' | 'done';
   status: number;
-  /** Encrypted response; while `running`, the ids that the request will create. */
+  /** Encrypted response, or `DROPPED_ANSWER`; while `running`, the ids that the request will create. */
   answer: string;
   /** Owner of a secret in the response, for `dropFor`: a device id, or a `keySubject`. */
   subject: string | null;
@@ -27,6 +30,9 @@ export interface IdempotencyStore {
   /** Also returns an expired row that was not pruned yet. */
   find(row: Pick<IdempotencyRow, 'principal' | 'method' | 'path' | 'key'>): Promise<IdempotencyRow | null>;
   put(row: IdempotencyRow): Promise<void>;
-  /** Removes stored responses with a secret of this subject, at rotation and revocation. */
+  /**
+   * Replaces stored responses with a secret of this subject by `DROPPED_ANSWER`, at rotation and revocation. The rows
+   * stay: a request that arrives late must not take effect again.
+   */
   dropFor(subject: string): Promise<void>;
 }

@@ -1,6 +1,7 @@
 import type { Role } from '../../domain/roles.ts';
 import type { Scope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
+import { DROPPED_ANSWER } from '../contract/idempotency.ts';
 import { type ApiKey, type ApiKeyStore, keySubject } from '../contract/members.ts';
 import type { Database, SqlValue } from './database.ts';
 import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
@@ -102,7 +103,7 @@ export const apiKeyStore = (database: Database): ApiKeyStore => ({
       name: 'key_revoke',
       text: `with ended as (
           update api_keys set revoked_at = coalesce(revoked_at, $2) where prefix = $1 returning prefix),
-        dropped as (delete from idempotency where subject = $3), ${idempotencyCte(4, 'ended')}
+        dropped as (update idempotency set answer = '${DROPPED_ANSWER}' where subject = $3), ${idempotencyCte(4, 'ended')}
         select prefix from ended`,
       values: [prefix, at, keySubject(prefix), idempotencyParameter(idempotency)],
     });
@@ -114,7 +115,7 @@ export const apiKeyStore = (database: Database): ApiKeyStore => ({
       text: `with ended as (
           update api_keys set revoked_at = $8 where prefix = $12 and revoked_at is null returning prefix),
         made as (insert into api_keys (${columns}) select ${placeholders} from ended returning prefix),
-        dropped as (delete from idempotency where subject = $13), ${idempotencyCte(14, 'made')}
+        dropped as (update idempotency set answer = '${DROPPED_ANSWER}' where subject = $13), ${idempotencyCte(14, 'made')}
         select prefix from made`,
       values: [...valuesOf(key), prefix, keySubject(prefix), idempotencyParameter(idempotency)],
     });

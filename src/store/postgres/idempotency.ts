@@ -1,6 +1,6 @@
 import { createHash, hash } from 'node:crypto';
 import type { JsonObject } from '../../domain/values.ts';
-import type { IdempotencyRow, IdempotencyStore } from '../contract.ts';
+import { DROPPED_ANSWER, type IdempotencyRow, type IdempotencyStore } from '../contract.ts';
 import type { Database } from './database.ts';
 import { IDEMPOTENCY_CONFLICT } from './faults.ts';
 
@@ -108,7 +108,7 @@ export const idempotencyStore = (database: Database): IdempotencyStore => ({
   async dropFor(subject) {
     await database.write({
       name: 'idempotency_drop',
-      text: 'delete from idempotency where subject = $1',
+      text: `update idempotency set answer = '${DROPPED_ANSWER}' where subject = $1`,
       values: [subject],
     });
   },

@@ -1,5 +1,6 @@
 import { type Role, roles } from '../../domain/roles.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
+import { DROPPED_ANSWER } from '../contract/idempotency.ts';
 import { type Invitation, keySubject, type Member, type MemberStore } from '../contract/members.ts';
 import type { Database } from './database.ts';
 import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
@@ -180,7 +181,8 @@ export const memberStore = (database: Database): MemberStore => ({
         dead as (
           update api_keys set revoked_at = $3
           where user_id in (select id from gone) and tenant_id = $1 and revoked_at is null returning prefix),
-        dropped as (delete from idempotency where subject in (select '${keySubject('')}' || prefix from dead))
+        dropped as (update idempotency set answer = '${DROPPED_ANSWER}'
+          where subject in (select '${keySubject('')}' || prefix from dead))
         select id from gone`,
       values: [tenantId, userId, at],
     });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { DataRefused, type Group, type Position } from '../../../src/store/contract.ts';
+import { DataRefused, DROPPED_ANSWER, type Group, type Position } from '../../../src/store/contract.ts';
 import { deviceCommit, idempotencyRow, newId, nextCommit, tenantCommit } from '../../support/actor-commits.ts';
 import { eachStore } from '../../support/store.ts';
 import { holdNextTimer } from '../../support/timers.ts';
@@ -242,14 +242,14 @@ eachStore('plain records', (backend, has) => {
       expect(await idempotency().find(row)).toEqual(row);
     });
 
-    it('are deleted with the secret of their device', async () => {
+    it('lose their response with the secret of their device, and stay', async () => {
       const deviceId = newId();
       const row = idempotencyRow({ subject: deviceId });
       const other = idempotencyRow({ subject: newId() });
       await idempotency().put(row);
       await idempotency().put(other);
       await idempotency().dropFor(deviceId);
-      expect(await idempotency().find(row)).toBeNull();
+      expect(await idempotency().find(row)).toEqual({ ...row, answer: DROPPED_ANSWER });
       expect(await idempotency().find(other)).toEqual(other);
     });
   });

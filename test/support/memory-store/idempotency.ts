@@ -1,4 +1,9 @@
-import { IdempotencyConflict, type IdempotencyRow, type IdempotencyStore } from '../../../src/store/contract.ts';
+import {
+  DROPPED_ANSWER,
+  IdempotencyConflict,
+  type IdempotencyRow,
+  type IdempotencyStore,
+} from '../../../src/store/contract.ts';
 import { bigint, type Columns, indexedText, integer, nullable, rowOf, text } from './columns.ts';
 import type { Tables } from './database.ts';
 import type { Session } from './session.ts';
@@ -28,7 +33,7 @@ export function putIdempotency(tables: Tables, row: OptionalIdempotencyRow): voi
 
 export function dropIdempotency(tables: Tables, subject: string): void {
   for (const row of tables.idempotency.where((one) => one.subject === subject)) {
-    tables.idempotency.delete(idempotencyKey(row));
+    tables.idempotency.set(idempotencyKey(row), { ...row, answer: DROPPED_ANSWER });
   }
 }
 
