@@ -12,6 +12,7 @@ import { nodeFlags } from './test/support/node-flags.ts';
 
 const SHORT_S = 10;
 const LONG_S = 30;
+const NODES_S = 60;
 
 const pure = ['test/{domain,protocol,machines,config,scripts}/**', 'test/*'];
 /** Parts that use the rules and machines, without a network protocol. */
@@ -27,6 +28,8 @@ const process = [
   'test/{actors,store}/**/*.property',
 ];
 const nemesis = ['test/nemesis/*'];
+/** Tests that start several nodes as processes. */
+const nodes = ['test/flows/{nodes,nodes-*,process-group,rolling-update,rolling-update-*,haproxy,nginx}'];
 const browser = ['test/console/**', 'test/flows/{docs-pages,explorer-page,sign-in-pages}'];
 
 const files = (patterns: readonly string[]): string[] =>
@@ -39,6 +42,8 @@ const groups = {
   /** More workers than cores: these files spend a third of their time waiting for processes, timers and pages. */
   waiting: { maxWorkers: Math.min(Math.ceil(workers * 1.5), 8), sequence: { groupOrder: 0 } },
   busy: { maxWorkers: workers, sequence: { groupOrder: 1 } },
+  /** One file at a time: its processes use all cores. */
+  alone: { maxWorkers: 1, sequence: { groupOrder: 2 } },
 };
 
 interface Limits {
@@ -81,7 +86,8 @@ export default defineConfig({
       project('wire', ['test/**/*.test.ts'], files([...pure, ...core, ...process, ...browser, ...nemesis]), {
         ...{ group: 'busy', seconds: SHORT_S },
       }),
-      project('process', files(process), files(browser), { group: 'waiting', seconds: LONG_S }),
+      project('process', files(process), files([...browser, ...nodes]), { group: 'waiting', seconds: LONG_S }),
+      project('nodes', files(nodes), [], { group: 'alone', seconds: NODES_S }),
       project('browser', files(browser), [], { group: 'waiting', seconds: LONG_S }),
       // Only by `npm run nemesis`, which sets the variable.
       ...(env.NEMESIS === undefined
