@@ -1,12 +1,14 @@
 import pg from 'pg';
+import { SerialQueries } from '../postgres/serial-queries.ts';
 
 /** A database session that sends one statement at a time, in the order of the calls. */
 export class LockSession {
   readonly #client: pg.Client;
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #queries: SerialQueries;
 
   constructor(config: pg.ClientConfig) {
     this.#client = new pg.Client(config);
+    this.#queries = new SerialQueries(this.#client);
     this.#client.on('error', () => {}); // Reported by the next query.
   }
 
@@ -16,9 +18,7 @@ export class LockSession {
 
   /** Without values `text` may contain several statements, which are one transaction. */
   query<Row extends object>(text: string, values: unknown[] = []): Promise<{ rows: Row[] }> {
-    const answer = this.#last.then(() => this.#client.query<Row>(text, values));
-    this.#last = answer.catch(() => {});
-    return answer;
+    return this.#queries.query<Row>({ text, values });
   }
 
   /** Calls `listener` for each notification of a channel that the session listens to. */

@@ -5,6 +5,7 @@ import { type BackoffLimits, backoffDelay } from '../../domain/backoff.ts';
 import type { Lease } from '../../domain/lease.ts';
 import { StoreUnavailable } from '../contract.ts';
 import { unavailable } from './faults.ts';
+import { SerialQueries } from './serial-queries.ts';
 import { sessionConfig } from './session-config.ts';
 
 /** Name of the channel, and of the session that listens to it, as `pg_stat_activity` shows it. */
@@ -38,7 +39,7 @@ export class Notifications {
   readonly #ended: Promise<void>;
   #failures = 0;
   /** The connection that listens. */
-  #session: { client: pg.Client; lost: AbortController } | null = null;
+  #session: { queries: SerialQueries; lost: AbortController } | null = null;
   #started = Promise.withResolvers<void>();
 
   constructor(url: string, lease: Lease, handlers: NotificationHandlers) {
@@ -64,7 +65,7 @@ export class Notifications {
     const session = this.#session;
     if (session === null) throw new StoreUnavailable('no connection for notifications');
     try {
-      await session.client.query({ name: 'notify', text: 'select pg_notify($1, $2)', values: [CHANNEL, payload] });
+      await session.queries.query({ name: 'notify', text: 'select pg_notify($1, $2)', values: [CHANNEL, payload] });
     } catch (error) {
       session.lost.abort();
       throw unavailable(error);
@@ -106,18 +107,19 @@ export class Notifications {
       }),
       stream: () => socket,
     });
+    const queries = new SerialQueries(client);
     client.on('error', () => {});
     client.on('end', () => lost.abort());
     client.on('notification', ({ payload = '' }) => this.#handlers.received(payload));
     try {
       await client.connect();
-      await client.query(`listen ${CHANNEL}`);
-      this.#session = { client, lost };
+      await queries.query({ text: `listen ${CHANNEL}` });
+      this.#session = { queries, lost };
       this.#failures = 0;
       this.#started.resolve();
       while (this.#lease.valid()) {
         await pause(PING_MS, undefined, { ref: false, signal });
-        await client.query('select 1');
+        await queries.query({ text: 'select 1' });
       }
     } catch {
       // Reported by `listening`; the next connection follows.
