@@ -12,7 +12,7 @@ const load = {
 const node = (number: number, more: Partial<NodesBody['nodes'][number]> = {}): NodesBody['nodes'][number] => ({
   ...{ id: `id-${number}`, number, address: `node-${number}:8080`, link: null, build: '1.2.3', state: 'active' },
   ...{ started_at: '2026-03-01T12:00:00.000Z', shards: 128, tenants: 5, devices: 70, lease_age_ms: 900, load },
-  ...{ shards_opened: 130, shards_handed_over: 2, ...more },
+  ...{ shards_opened: 130, shards_handed_over: 2, schema_level: 23, data_level: 1, ...more },
 });
 
 /** The text of each cell, row by row. */
