@@ -1,7 +1,7 @@
 /**
  * Counts literary constructions in what people read: at most 2 per 1,000 words of prose (comments, paragraphs of
  * documents) in each folder or document, none in texts that a program or page shows (log lines, errors, descriptions,
- * interface text, titles of tests). `--list UNIT` prints the findings of a folder or document, `--list all` those of all.
+ * interface text, titles of tests). Markers of an unresolved merge are refused too. `--list UNIT` prints the findings of a folder or document, `--list all` those of all.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -76,6 +76,7 @@ const problems: string[] = [];
 function check(file: string): void {
   const unit = unitOf(file);
   const source = readFileSync(file, 'utf8');
+  if (/^(?:<{7}|>{7}) /m.test(source)) problems.push(`${file}: has the markers of an unresolved merge`);
   const read = readerFor(file, source);
   if (unit === undefined) problems.push(`${file}: its folder is not in the list of this script`);
   if (read === undefined) problems.push(`${file}: check-language/readers.ts has no reader for this kind of file`);
