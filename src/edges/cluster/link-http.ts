@@ -76,14 +76,14 @@ export class LinkHttp implements SizeReporter {
 
   /** A link of this node to itself, without a socket. */
   connectRequests(): Duplex {
-    const [near, far] = duplexPair();
+    const [near, far] = localPair();
     this.acceptRequests(far);
     return near;
   }
 
   /** As `connectRequests`, for one upgrade request. */
   connectUpgrade(leave: () => void): Duplex {
-    const [near, far] = duplexPair();
+    const [near, far] = localPair();
     this.acceptUpgrade(far, leave);
     return near;
   }
@@ -144,4 +144,13 @@ export class LinkHttp implements SizeReporter {
     this.#leaves.get(socket)?.();
     this.#leaves.delete(socket);
   }
+}
+
+/** The two ends of a local link. In Node.js an end that is destroyed does not close the other one. */
+function localPair(): [Duplex, Duplex] {
+  const [near, far] = duplexPair();
+  near.once('close', () => far.destroy());
+  // What was written before the end is still read.
+  far.once('close', () => far.writableFinished || near.destroy());
+  return [near, far];
 }

@@ -105,7 +105,11 @@ describe('a GraphQL connection', () => {
     expect(code).toBe(4_406);
   });
 
-  it('is closed by the client with its code, or broken off', async () => {
+  it.each([
+    ['another node', () => nodes.there],
+    ['this node', () => nodes.here],
+  ])('to %s is closed by the client with its code, or broken off', async (_, ownerOf) => {
+    nodes.cluster.owners.give(nodes.cluster.shard, ownerOf().id);
     const first = await open();
     first.ws.send(init());
     await eventually(() => nodes.served[0]);
@@ -122,6 +126,18 @@ describe('a GraphQL connection', () => {
     const edge = await eventually(() => nodes.served[2]);
     edge.ws.terminate();
     expect((await third.closed)[0]).toBe(1_006);
+  });
+
+  it('that the client closes while it is routed leaves its shard', async () => {
+    nodes.cluster.owners.give(nodes.cluster.shard, nodes.here.id);
+    for (let n = 0; n < 5; n += 1) {
+      const { ws, closed } = await open();
+      ws.send(init());
+      ws.close();
+      await closed;
+    }
+    await eventually(() => nodes.cluster.owners.inProgress(nodes.here.id, nodes.cluster.shard) === 0);
+    await eventually(() => nodes.here.edge.sizes().cluster_graphql_clients === 0);
   });
 
   it('without a first message is closed after the time limit of the edge', async () => {
