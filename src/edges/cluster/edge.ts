@@ -140,14 +140,14 @@ export class ClusterEdge implements SizeReporter {
     return sumSizes([this.#server, this.#dialler, this.#pool, this.#router, this.#linkHttp, this.#graphqlRelay]);
   }
 
-  /** Closes all links to and from a node that is not a member any more. */
+  /** Closes all links to and from a node that is no longer a member. */
   disconnect(node: Uuid): void {
     this.#server.abort(node);
     this.#pool.remove(node);
     this.#dialler.abort(node);
   }
 
-  /** Accepts no link any more; closes all when the requests in progress are answered, after 4 s at the latest. */
+  /** Accepts no more links; closes all when the requests in progress are answered, after 4 s at the latest. */
   async close(): Promise<void> {
     this.#server.close();
     this.#linkHttp.drain();

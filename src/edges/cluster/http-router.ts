@@ -15,7 +15,7 @@ import { serveHere } from './local-requests.ts';
 import { BodyMemory, RequestBody } from './request-body.ts';
 import { type ForwardedRequest, type ForwardOutcome, forwardRequest } from './request-forwarder.ts';
 import type { Attempt, ShardRouter } from './shard-router.ts';
-import type { TenantHints } from './tenant-hints.ts';
+import { type TenantHints, targetOf } from './tenant-hints.ts';
 
 /** The owner of the tenant is not known, not reachable, or did not answer. */
 export const OWNER_UNAVAILABLE: Refusal = {
@@ -100,11 +100,13 @@ export class HttpRouter implements SizeReporter {
   ): Promise<void> {
     const { router, listener, addressOf, self } = this.#parts;
     const body = new RequestBody(request, this.#bodyMemory);
-    let repeats = 0;
+    let wasBroken = false;
     const mayRepeat = (outcome: ForwardOutcome): boolean => {
-      if (outcome === 'silent') return false;
-      // Once only: the request may be what has ended the node.
-      return outcome !== 'broken' || (isRepeatable(request) && repeats++ === 0);
+      if (outcome !== 'broken') return outcome !== 'silent';
+      // Once only: the request may have caused the failure.
+      const isFirst = !wasBroken;
+      wasBroken = true;
+      return isFirst && isRepeatable(request);
     };
     const forward = async (node: PeerNode): Promise<Attempt> => {
       const outcome = await this.#forward(node, { request, response, body, shard, address: addressOf(request) });
@@ -151,9 +153,12 @@ export class HttpRouter implements SizeReporter {
   }
 }
 
+/** MCP has no keys, and a sign-in link or code works once. */
+const NOT_REPEATABLE = /^(?:\/api)?(?:\/v1)?\/(?:mcp|auth)(?:[/?]|$)/;
+
 /** Whether a request that may have been executed can be sent again: it changes nothing, or it has one effect by its key. */
-function isRepeatable({ method = '', url = '', headers }: IncomingMessage): boolean {
-  if (/^(?:GET|HEAD|OPTIONS)$/.test(method)) return true;
-  // MCP has no keys.
-  return method === 'POST' && headers['idempotency-key'] !== undefined && !/^\/mcp(?:[/?]|$)/.test(url);
+function isRepeatable(request: IncomingMessage): boolean {
+  if (NOT_REPEATABLE.test(targetOf(request))) return false;
+  if (/^(?:GET|HEAD|OPTIONS)$/.test(request.method ?? '')) return true;
+  return request.method === 'POST' && request.headers['idempotency-key'] !== undefined;
 }

@@ -14,7 +14,10 @@ export interface LinkLimits {
   idleMs: Milliseconds;
   /** Time after which a request or connection is no longer sent to the owner again; see `ShardRouter`. */
   retryMs: Milliseconds;
-  /** Silence of a link after which a request that waits for its response is given up: the network may have lost the link. */
+  /**
+   * Silence of a link after which a request that waits for its response is given up: the connection may be half open.
+   * Longer than any operation waits; MCP calls wait up to 45 s for a plan.
+   */
   responseMs: Milliseconds;
 }
 
@@ -25,7 +28,7 @@ export const defaultLinkLimits: LinkLimits = {
   maxUnauthenticated: 128,
   idleMs: 20_000,
   retryMs: 2_000,
-  responseMs: 30_000,
+  responseMs: 60_000,
 };
 
 /** A certificate and its private key, as PEM. Peers do not check the certificate: the handshake is bound to the session. */

@@ -60,8 +60,11 @@ export class MqttRouter {
       const client = { source, address, transport, first };
       const routed = await this.#parts.router.route(shardOf(tenantId), {
         here: (leave) => {
-          if (!source.destroyed) takeOver();
-          leave();
+          try {
+            if (!source.destroyed) takeOver();
+          } finally {
+            leave();
+          }
         },
         there: (node) => this.#forward(node, shardOf(tenantId), client),
       });

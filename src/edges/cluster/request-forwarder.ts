@@ -49,7 +49,7 @@ export function forwardRequest(pool: LinkPool, node: PeerNode, forwarded: Forwar
     };
     response.once('close', onClientClosed);
     upstream.on('error', (error) => settle(error instanceof LinkError ? 'unreachable' : 'broken'));
-    // Neither end of a connection that the network has forgotten notices it. A response that has begun may pause, and so
+    // Neither end notices a half-open connection. A response that has begun may pause, and so
     // may the client within its body.
     upstream.on('timeout', () => {
       if (settled || !(upstream.writableEnded || upstream.writableNeedDrain)) return;

@@ -106,7 +106,8 @@ function mapped<T, U>(value: Found<T>, map: (value: T) => Found<U>): Found<U> {
 }
 
 /** The path and query of a request. A proxy may send an absolute URL (RFC 9112 §3.2.2). */
-const targetOf = ({ url = '/' }: IncomingMessage): string =>
+/** The target of a request, without scheme and authority if it has them (RFC 9112, section 3.2.2). */
+export const targetOf = ({ url = '/' }: IncomingMessage): string =>
   url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?]*(?=\/)/i, '');
 
 const pathOf = (url: string): string => url.split('?', 1)[0] as string;

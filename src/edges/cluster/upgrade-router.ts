@@ -60,8 +60,11 @@ export class UpgradeRouter {
     const routed = await router.route(shard, {
       // The connection outlives the entry: the edge ends it when the tenant moves.
       here: (leave) => {
-        if (!socket.destroyed) upgrade(request, socket, head);
-        leave();
+        try {
+          if (!socket.destroyed) upgrade(request, socket, head);
+        } finally {
+          leave();
+        }
       },
       there: (node) => this.#forward(node, shard, given),
     });

@@ -240,8 +240,8 @@ describe('a connection that breaks', () => {
   });
 
   it('that neither end notices is 503 after a time, but not while a response or a body pauses', async () => {
-    const timed = await nodes.start({ limits: { responseMs: 1_000 } });
-    const pause = (then: () => void) => void setTimeout(then, 1_500);
+    const timed = await nodes.start({ limits: { responseMs: 3_000 } });
+    const pause = (then: () => void) => void setTimeout(then, 4_500);
     nodes.serve = (request, response, node) => {
       if (request.url === '/lost') return;
       if (request.url === '/body') return void echo(request, response, node);
