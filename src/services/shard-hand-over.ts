@@ -27,12 +27,14 @@ interface HandOverParts {
 
 /** A shard that stays busy is tried again after up to this many times `retry`. */
 const MAX_RETRY_FACTOR = 16;
+/** After so many attempts a shard is handed over although requests have not ended: they are refused with 503. */
+const PATIENT_ATTEMPTS = 5;
 /** Shards that are closed and handed over together. */
 const MOVED_TOGETHER = 16;
 
 /**
  * Hands over shards of this node that another node should own, some at a time. Shards with requests that do not end, or
- * that cannot be closed, stay in use and are tried again later.
+ * that cannot be closed, stay in use and are tried again later; a shard is kept by requests for a few attempts only.
  */
 export class ShardHandOver {
   readonly #parts: HandOverParts;
@@ -91,8 +93,10 @@ export class ShardHandOver {
   async #move(shards: readonly number[], placed: readonly (Uuid | null)[]): Promise<void> {
     this.#parts.shards.set(shards, 'closing');
     const idle = await this.#whenRequestsEnd(shards);
-    this.#keepOpen(shards.filter((shard) => !idle.includes(shard)));
-    if (idle.length > 0 && !(await this.#handOver(idle, placed))) this.#keepOpen(idle);
+    const isReady = (shard: number) => idle.includes(shard) || (this.#busy.get(shard) ?? 0) >= PATIENT_ATTEMPTS;
+    const ready = shards.filter(isReady);
+    this.#keepOpen(shards.filter((shard) => !isReady(shard)));
+    if (ready.length > 0 && !(await this.#handOver(ready, placed))) this.#keepOpen(ready);
   }
 
   /** The shards without requests in progress, once that is all of them, or after a time. */
