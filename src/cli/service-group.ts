@@ -55,7 +55,7 @@ export class ServiceGroup {
     this.#workers = Array.from({ length: count }, () => null);
     this.#failures = Array.from({ length: count }, () => 0);
     // The processes accept connections themselves: one that is killed leaves those it did not accept to the others. With
-    // the other policy this process accepts them, and the clients of a killed process would wait for ever.
+    // the other policy this process accepts them, and clients of a killed process would wait without an end.
     cluster.schedulingPolicy = cluster.SCHED_NONE;
     // This program itself, so that its processes are of the same build.
     cluster.setupPrimary({ exec: process.argv[1] as string, args: ['serve'] });

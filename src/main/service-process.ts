@@ -45,6 +45,8 @@ export class ServiceProcess {
   #lease: Lease | null = null;
   #lockLost = false;
   readonly #node: NodeInfo;
+  /** The wait of requests until this node is active. */
+  #soon: Promise<boolean> | null = null;
   /** When the last confirmed renewal was sent, in milliseconds of `performance.now()`. */
   #renewedAt: number | null = null;
   #clockMonitor: ClockMonitor | null = null;
@@ -126,8 +128,13 @@ export class ServiceProcess {
    */
   async #isActiveSoon(): Promise<boolean> {
     if (this.#config.node === null) return false;
-    const active = this.active.then(() => true);
-    return Promise.race([active, after(ACTIVE_SOON_MS, false, { ref: false })]).catch(() => false);
+    // One for all requests: a node may wait long for a process that has the database to itself.
+    this.#soon ??= Promise.race([this.active.then(() => true), after(ACTIVE_SOON_MS, false, { ref: false })])
+      .catch(() => false)
+      .finally(() => {
+        this.#soon = null;
+      });
+    return this.#soon;
   }
 
   async #upgradeWhenActive(...[request, socket, head]: Parameters<UpgradeHandler>): Promise<void> {

@@ -11,7 +11,7 @@ import type { Store } from '../store/contract.ts';
 const OPERATIONS_MS: Milliseconds = 250;
 /** How long the actors of a shard may take to become idle before the shard is handed over. */
 const UNLOAD_MS: Milliseconds = 500;
-/** The same for messages of its devices that were read. Together these times are shorter than a request waits. */
+/** How long messages of its devices may take that were read. With a database that answers, these times are together shorter than a request waits. */
 const MESSAGES_MS: Milliseconds = 500;
 /** How long the database may take to answer before a shard is handed over. */
 const PING_MS: Milliseconds = 2_000;
