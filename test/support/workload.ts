@@ -8,6 +8,8 @@ import type { ApiClient, ApiResponse } from './service.ts';
 
 const PACE_MS = 20;
 const PAGE = 200;
+/** A command is written again after all failures of a test. */
+const KEPT = { ttl_s: 300, timeout_s: 300 };
 /** A device remembers 32 commands: it would execute a repeated command again if more were open. */
 const MAX_OPEN = 16;
 
@@ -158,7 +160,7 @@ export class Workload {
     for (let n = 0; !this.#stopped; n += 1) {
       while (openCommands(counter) >= MAX_OPEN && !this.#stopped) await pause(PACE_MS);
       if (!counter.critical) {
-        await this.#send(counter, path, { action: 'set_brightness', params: { level: n % 100 }, timeout_s: 300 });
+        await this.#send(counter, path, { action: 'set_brightness', params: { level: n % 100 }, ...KEPT });
       } else {
         const token = await this.#dryRunToken(path);
         if (token) await this.#send(counter, `${path}/confirm`, { dry_run_token: token });

@@ -42,9 +42,9 @@ const sessionsNotEnded: SourceChange = {
   to: '',
 };
 const actorsKept: SourceChange = {
-  file: 'src/main/node-cluster.ts',
-  from: 'if (!isQuiet || !(await runtime.closeShards(shards, UNLOAD_MS))) {',
-  to: 'if (!isQuiet) {',
+  file: 'src/main/shard-host.ts',
+  from: '    return isQuiet && runtime.closeShards(shards, UNLOAD_MS);',
+  to: '    return isQuiet;',
 };
 /** Without it, callers are read from the database when the node has not been in contact with it for a second. */
 const callersAlwaysCached: SourceChange = {
@@ -64,13 +64,21 @@ const misdirectedServed: readonly SourceChange[] = [
     to: "    if (route.at !== 'here') this.#parts.listener(request, response);",
   },
   {
-    file: 'src/edges/cluster/http-router.ts',
-    from: '      const route = entered ?? directory.enter(of);',
-    to: '      const route = remembered.get(of) ?? entered ?? directory.enter(of);\n      if (!(route instanceof Promise) && route.at === "node") remembered.set(of, route);',
+    file: 'src/edges/cluster/shard-router.ts',
+    from: '      const route: ShardRoute = await next;',
+    to: `      const current: ShardRoute = await next;
+      const route: ShardRoute = remembered.get(shard) ?? current;
+      if (route !== current && current.at === 'here') current.leave();
+      if (route.at === 'node') remembered.set(shard, route);`,
   },
   {
-    file: 'src/edges/cluster/http-router.ts',
-    from: '/** The owner of the tenant is not known, not reachable, or did not answer. */',
+    file: 'src/edges/cluster/shard-router.ts',
+    from: '      tried.add(nameOf(route.node));',
+    to: '      tried.add(nameOf(route.node));\n      remembered.delete(shard);',
+  },
+  {
+    file: 'src/edges/cluster/shard-router.ts',
+    from: '/** The result of sending something to another node once; `again`: it was not executed there, or may be repeated. */',
     to: 'const remembered = new Map();',
   },
 ];
