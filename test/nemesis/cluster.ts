@@ -69,6 +69,8 @@ export class NemesisCluster {
   /** Environment of the nodes. */
   readonly #nodeEnv: Record<string, string>;
   #started = 0;
+  /** A primary that was replaced has run on beside its successor. */
+  hadTwoPrimaries = false;
   #closing = false;
 
   private constructor(parts: {
@@ -176,6 +178,7 @@ export class NemesisCluster {
     this.#servers.push(standby);
     for (const { proxy } of this.places) proxy.retarget(standby.url);
     if (oldRunsMs === null) return;
+    this.hadTwoPrimaries = true;
     await pause(oldRunsMs);
     await old.crash();
   }

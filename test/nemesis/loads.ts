@@ -23,6 +23,8 @@ export interface Load {
   /** The last unexpected response, to explain why a cycle does not complete. */
   readonly last: string;
   readonly violations: string[];
+  /** Responses that were older than what the client knew. */
+  readonly staleReads: string[];
   stop(): Promise<void>;
   /** Compares with the final state of the service; after `stop`. */
   verify(): Promise<void>;
@@ -35,6 +37,7 @@ export const answerOf = (request: Promise<ApiResponse>, withinMs = REQUEST_TIMEO
 
 abstract class Cycles implements Load {
   readonly violations: string[] = [];
+  readonly staleReads: string[] = [];
   done = 0;
   last = '';
   protected stopped = false;
@@ -299,7 +302,7 @@ export class RevocationLoad extends Cycles {
     const answer = await answerOf(this.#command());
     if (answer?.status === 202) this.violations.push(`a command was accepted for device ${id} after its revocation`);
     const read = await answerOf(this.node.get(`/v1/devices/${id}`));
-    if (read?.status === 200 && !read.body.device.revoked) this.violations.push(`device ${id} is not revoked`);
+    if (read?.status === 200 && !read.body.device.revoked) this.staleReads.push(`device ${id} is not revoked`);
   }
 
   /** A reinstatement whose response was lost is repeated with its key, and then has the same secret. */
@@ -369,7 +372,7 @@ export class CancelLoad extends Cycles {
   async #read(node: ApiClient, id: string): Promise<void> {
     const answer = await node.get(`/v1/plans/${id}`).catch(() => null);
     if (answer !== null && isUnfinished(answer))
-      this.violations.push(`plan ${id} was cancelled and is read as ${answer.body.plan.status}`);
+      this.staleReads.push(`plan ${id} was cancelled and is read as ${answer.body.plan.status}`);
   }
 
   async verify(): Promise<void> {
@@ -394,7 +397,7 @@ interface ReadDevice {
  * sent the request: the responses before, and the acknowledged reports of the device.
  */
 export class ReadLoad {
-  readonly violations: string[] = [];
+  readonly staleReads: string[] = [];
   /** Number of responses. */
   done = 0;
   readonly #nodes: NodeClients;
@@ -430,7 +433,7 @@ export class ReadLoad {
     if (answer?.status !== 200) return;
     const { state_version: version } = answer.body.device;
     if (version < known)
-      this.violations.push(`device ${this.#device.id} was read as version ${version}, but ${known} was known`);
+      this.staleReads.push(`device ${this.#device.id} was read as version ${version}, but ${known} was known`);
     this.#known = Math.max(this.#known, version);
     this.done += 1;
   }
