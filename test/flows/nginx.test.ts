@@ -28,7 +28,7 @@ const program: BalancerProgram = {
     const bound = deployed('nginx/nginx.conf')
       .replace('listen 8080', `listen 127.0.0.1:${http}`)
       .replace('listen 1883', `listen 127.0.0.1:${mqtt}`)
-      .replace('/var/log/nginx/access.log', `${folder}/access.log`)
+      .replaceAll('/var/log/nginx/', `${folder}/`)
       // One process, and folders that every user may write.
       .replace('worker_processes auto;', `worker_processes 1; daemon off; pid ${folder}/pid; error_log stderr;`)
       .replace('http {', `http { ${temporary.join(' ')}`);
@@ -186,6 +186,18 @@ describe.runIf(nginx)('nginx', () => {
       const response = await fetch(`${balancer.url}/v1/x`, { method: 'POST', body: '{}', headers });
       expect(response.status).toBe(200);
     }
+  });
+
+  it('writes no credential to its logs when no node accepts a connection', async () => {
+    for (const node of nodes) node.close();
+    const paths = ['/ws/unreachable', '/v1/unreachable', '/v1/firmware/unreachable/artifact'];
+    for (const path of paths) expect(await get(`${path}?token=secret-of-unreachable`)).toBe(502);
+    await eventually(() => {
+      const text = readFileSync(join(balancer.folder, 'access.log'), 'utf8');
+      return paths.every((path) => text.includes(`${path}" 502`));
+    });
+    for (const file of ['access.log', 'error.log'])
+      expect(readFileSync(join(balancer.folder, file), 'utf8')).not.toContain('secret-of-unreachable');
   });
 });
 
