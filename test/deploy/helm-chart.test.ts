@@ -30,11 +30,14 @@ const parseAll = (text: string): Manifest[] => {
   return parseAllDocuments(text).map((document: { toJS(): Manifest }) => document.toJS());
 };
 
-const urls = { publicUrl: 'https://twinkeep.example.com', mqttPublicUrl: 'mqtt://mqtt.example.com' };
+const required = {
+  ...{ publicUrl: 'https://twinkeep.example.com', mqttPublicUrl: 'mqtt://mqtt.example.com' },
+  image: { tag: 'built' },
+};
 const examples: Record<string, Record<string, unknown>> = {
-  'the smallest values': urls,
+  'the smallest values': required,
   'all values': {
-    ...urls,
+    ...required,
     mqttPublicUrl: 'mqtts://mqtt.example.com:8883',
     replicas: 5,
     image: { repository: 'registry.example.com/twinkeep', tag: '1.2.3' },
@@ -61,10 +64,10 @@ const examples: Record<string, Record<string, unknown>> = {
     priorityClassName: 'high',
   },
   'one node without policies': {
-    ...urls,
+    ...required,
     replicas: 1,
     networkPolicy: { enabled: false },
-    service: { mqtt: { type: 'ClusterIP' } },
+    service: { mqtt: { type: 'ClusterIP' }, http: { type: 'LoadBalancer' } },
   },
 };
 
@@ -238,15 +241,17 @@ describe.runIf(helm)('the Helm chart', () => {
     });
   });
 
-  it('opens the port between the nodes to its pods alone', () => {
-    for (const values of [examples['the smallest values'], examples['all values']]) {
+  it('opens the port between the nodes to its pods alone, and that of plain MQTT only if it is wanted', () => {
+    for (const [example, expected] of [
+      ['the smallest values', ['http', 'mqtt']],
+      ['all values', ['http', 'mqtt-tls']],
+    ] as const) {
+      const values = examples[example];
       const manifests = render(values);
       const [{ spec }] = of(manifests, 'NetworkPolicy');
       const open = spec.ingress.filter(({ from }: Manifest) => from === undefined);
       const names = open.flatMap(({ ports }: Manifest) => ports.map(({ port }: Manifest) => port));
-      const all = of(manifests, 'StatefulSet')[0].spec.template.spec.containers[0].ports;
-      expect(new Set(['nodes', ...names])).toEqual(new Set(all.map(({ name }: Manifest) => name)));
-      expect(names).not.toContain('nodes');
+      expect(names).toEqual(expected);
       const [closed] = spec.ingress.filter(({ from }: Manifest) => from !== undefined);
       expect(closed.from).toEqual([{ podSelector: spec.podSelector }]);
       expect(closed.ports).toEqual([{ port: 'nodes' }]);
@@ -274,15 +279,22 @@ describe.runIf(helm)('the Helm chart', () => {
   });
 
   it.each([
-    ['publicUrl is required', { mqttPublicUrl: 'mqtt://x' }],
-    ['mqttPublicUrl is required', { publicUrl: 'https://x' }],
-    ["invalid propertyName 'RATE_LIMIT'", { ...urls, settings: { RATE_LIMIT: 'free=1' } }],
-    ["invalid propertyName 'STOP_DELAY'", { ...urls, settings: { STOP_DELAY: '1' } }],
+    ['publicUrl is required', { ...required, publicUrl: '' }],
+    ['mqttPublicUrl is required', { ...required, mqttPublicUrl: '' }],
+    ['image.tag is required', { ...required, image: {} }],
+    // A pod that is a standby, starts or stops answers there.
+    ["'path' not allowed", { ...required, probes: { readiness: { path: '/health/live' } } }],
+    [
+      'extraEnv has names that the chart or settings set: LOG_LEVEL',
+      { ...required, settings: { LOG_LEVEL: 'warn' }, extraEnv: [{ name: 'LOG_LEVEL', value: 'debug' }] },
+    ],
+    ["invalid propertyName 'RATE_LIMIT'", { ...required, settings: { RATE_LIMIT: 'free=1' } }],
+    ["invalid propertyName 'STOP_DELAY'", { ...required, settings: { STOP_DELAY: '1' } }],
     // Helm writes large numbers of a file as 5e+06.
-    ["at '/settings/MQTT_MAX_CONNECTIONS': got number", { ...urls, settings: { MQTT_MAX_CONNECTIONS: 5_000_000 } }],
-    ["'replica' not allowed", { ...urls, replica: 3 }],
-    ['no port of MQTT is left', { ...urls, service: { mqtt: { plain: false } } }],
-    ['ingress.host is required', { ...urls, ingress: { enabled: true } }],
+    ["at '/settings/MQTT_MAX_CONNECTIONS': got number", { ...required, settings: { MQTT_MAX_CONNECTIONS: 5_000_000 } }],
+    ["'replica' not allowed", { ...required, replica: 3 }],
+    ['no port of MQTT is left', { ...required, service: { mqtt: { plain: false } } }],
+    ['ingress.host is required', { ...required, ingress: { enabled: true } }],
   ])('is refused with a reason: %s', (reason, values) => {
     const { status, output } = run(values, 'template');
     expect(output).toContain(reason);
@@ -302,6 +314,27 @@ describe.runIf(helm)('the Helm chart', () => {
     expect(schema.properties.settings.propertyNames.enum).toEqual(free);
   });
 
+  it('refuses every variable that it sets itself as an additional one', () => {
+    const [set] = of(render(examples['all values']), 'StatefulSet');
+    const other = [...Object.keys(examples['all values']?.settings as object), 'OIDC_CLIENT_SECRET'];
+    const own = Object.keys(environmentOf(set.spec.template.spec.containers[0], 'pod')).filter(
+      (name) => !other.includes(name),
+    );
+    const extraEnv = own.map((name) => ({ name, value: '1' }));
+    expect(run({ ...required, extraEnv }, 'template')).toMatchObject({
+      status: 1,
+      output: expect.stringContaining(`extraEnv has names that the chart or settings set: ${own.join(', ')}\n`),
+    });
+  });
+
+  it('keeps the addresses of clients behind a balancer of HTTP', () => {
+    const policyOf = (values: unknown) =>
+      of(render(values), 'Service').find(({ metadata }) => metadata.name === 'test-twinkeep').spec
+        .externalTrafficPolicy;
+    expect(policyOf(required)).toBeUndefined();
+    expect(policyOf({ ...required, service: { http: { type: 'LoadBalancer' } } })).toBe('Local');
+  });
+
   it('has the version of the package', () => {
     const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
     const [{ appVersion }] = parseAll(readFileSync(join(chart, 'Chart.yaml'), 'utf8'));
@@ -309,7 +342,7 @@ describe.runIf(helm)('the Helm chart', () => {
   });
 
   it('is checked against types that find an unknown, a missing and a wrong member', async () => {
-    const [set] = of(render(urls), 'StatefulSet');
+    const [set] = of(render(required), 'StatefulSet');
     expect(await typeErrors([{ ...set, spec: { ...set.spec, replica: 3 } }])).toContain('"replica"');
     expect(await typeErrors([{ ...set, spec: { ...set.spec, replicas: '3' } }])).toContain("'string'");
     const { serviceName: _, ...spec } = set.spec;

@@ -26,3 +26,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "twinkeep.scheme" -}}
 {{ if .Values.secrets.tls.name }}HTTPS{{ else }}HTTP{{ end }}
 {{- end -}}
+
+{{/* Variables that the chart sets, also those that depend on values. Of two with one name Kubernetes takes the last. */}}
+{{- define "twinkeep.ownEnv" -}}
+POD_NAME NODE_ADDRESS HOST PORT MQTT_PORT PUBLIC_URL MQTT_PUBLIC_URL ARTIFACT_STORE STOP_DELAY DATABASE_URL MASTER_KEY
+TOKEN_SIGNING_KEY DEVICE_SIGNING_KEY MASTER_KEY_PREVIOUS REDIS_URL TLS_CERT TLS_KEY MQTT_TLS_PORT
+{{- end -}}
+
+{{- define "twinkeep.checkExtraEnv" -}}
+{{- $own := concat (regexSplit "\\s+" (include "twinkeep.ownEnv" .) -1) (keys .Values.settings) -}}
+{{- $refused := list -}}
+{{- range .Values.extraEnv -}}
+{{- if has .name $own }}{{ $refused = append $refused .name }}{{ end -}}
+{{- end -}}
+{{- if $refused }}{{ fail (printf "extraEnv has names that the chart or settings set: %s" (join ", " $refused)) }}{{ end -}}
+{{- end -}}
