@@ -20,7 +20,7 @@ export interface GroupOptions {
   tenants: number;
   /** Devices of each tenant. */
   devices: number;
-  /** Folder for the CPU profiles of the nodes, each in a folder of its own. */
+  /** Folder for the CPU profiles of the nodes, each in a separate folder. */
   profile?: string | null;
 }
 
