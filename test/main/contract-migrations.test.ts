@@ -33,7 +33,7 @@ let lines: LogLine[];
 let log: ReturnType<typeof recordingLog>['log'];
 const running: ContractMigrations[] = [];
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   ({ log, lines } = recordingLog());
 });
 afterEach(async () => {
@@ -82,6 +82,25 @@ it('the leader tries again after an error', async () => {
   contracts.applicable = true;
   await pass();
   expect(migrations.waiting).toBe(0);
+});
+
+it('the leader pauses for longer after each error, up to a minute, until one attempt succeeds', async () => {
+  const contracts = new FakeContracts([24]);
+  contracts.fails = true;
+  start(contracts);
+  await pass();
+  for (const pause of [2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]) {
+    contracts.calls = [];
+    await vi.advanceTimersByTimeAsync(pause - 1);
+    expect(contracts.calls).toEqual([]);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(contracts.calls).toEqual(['apply']);
+  }
+  contracts.fails = false;
+  await vi.advanceTimersByTimeAsync(60_000);
+  contracts.calls = [];
+  await pass();
+  expect(contracts.calls).toEqual(['apply']);
 });
 
 it('the other nodes apply none, and notice when the leader has', async () => {
