@@ -111,7 +111,7 @@ export class Runtime implements SizeReporter {
   }
 
   /**
-   * Begins no more sessions and operations of these shards; `closeShards` or `keepShards` follows. Resolves when
+   * Stops beginning sessions and operations of these shards; `closeShards` or `keepShards` follows. Resolves when
    * those operations that were running have ended; with false if that takes longer than `timeoutMs`.
    */
   async startLeaving(shards: ReadonlySet<number>, timeoutMs: Milliseconds): Promise<boolean> {

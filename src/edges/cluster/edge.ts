@@ -147,7 +147,7 @@ export class ClusterEdge implements SizeReporter {
     this.#dialler.abort(node);
   }
 
-  /** Accepts no more links; closes all when the requests in progress are answered, after 4 s at the latest. */
+  /** Refuses further links; closes all when the requests in progress are answered, after 4 s at the latest. */
   async close(): Promise<void> {
     this.#server.close();
     this.#linkHttp.drain();

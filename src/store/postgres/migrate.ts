@@ -27,8 +27,8 @@ const readApplied = `select id, name, checksum, true as required from migrations
   union all select id, name, checksum, false from expansions`;
 
 /**
- * Builds before level `$1` do not start any more. Ids in `migrations` have no gap that such a build could know, so the
- * highest one is that level.
+ * From then on builds before level `$1` do not start. Ids in `migrations` have no gap that such a build could know, so
+ * the highest one is that level.
  */
 const requireLevel = `with required as (delete from expansions where id <= $1 returning id, name, checksum, applied_at)
   insert into migrations (id, name, checksum, applied_at) select id, name, checksum, applied_at from required`;
