@@ -60,11 +60,13 @@ export type CoreOptions = Pick<StartOptions, 'log' | 'limits' | 'link' | 'wrapSt
   /** Milliseconds since the lease was renewed; null without a lease. */
   leaseAgeMs(): Milliseconds | null;
   node: NodeInfo;
+  /** Aborts the start. */
+  signal: AbortSignal;
 };
 
 /** Opens the store, the cache and the rate limits, and creates the runtime, which is not started. */
 export async function composeCore(config: Config, options: CoreOptions): Promise<Core> {
-  const { clockMonitor, lock, log, limits = {}, link = null } = options;
+  const { clockMonitor, lock, log, signal, limits = {}, link = null } = options;
   const { clock } = clockMonitor;
   const { lease } = lock;
   const newId = makeIds(clock);
@@ -74,7 +76,10 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
     store: opened,
     database,
     contracts,
-  } = await openStoreAndDatabase(config, lock, membership ? () => membership.shards.generation : undefined);
+  } = await openStoreAndDatabase(config, {
+    ...{ lock, log, signal },
+    generation: membership ? () => membership.shards.generation : undefined,
+  });
   const store = options.wrapStore?.(opened) ?? opened;
   const { databaseUrl: url } = config;
   const cache = await openCache(config, clock, lease, nodes !== null && url !== null ? { database, url } : null);

@@ -175,7 +175,7 @@ export class ServiceProcess {
     const clockMonitor = await this.#activate();
     const service = await composeService(this.#config, {
       ...this.#options,
-      ...{ clockMonitor, lock: this.#lock, node: this.#node },
+      ...{ clockMonitor, lock: this.#lock, node: this.#node, signal: this.#waiting.signal },
       leaseAgeMs: () => (this.#renewedAt === null ? null : performance.now() - this.#renewedAt),
       stopping: () => this.#draining !== null,
       draining: () => this.#stopping !== null,
@@ -208,6 +208,7 @@ export class ServiceProcess {
 
   #onLockLost(): void {
     this.#lockLost = true;
+    this.#waiting.abort();
     this.#stopDelay.abort();
     this.#service?.abort();
     this.#server.closeAllConnections();
@@ -217,7 +218,8 @@ export class ServiceProcess {
   }
 
   #reportFailedStart(error: Error): void {
-    if (this.#stopping === null) this.#options.onFatal?.(`the service failed to start: ${error.message}`);
+    if (this.#stopping === null && !this.#lockLost)
+      this.#options.onFatal?.(`the service failed to start: ${error.message}`);
   }
 
   /** Closes everything that a failed start has opened, then throws. */

@@ -20,6 +20,7 @@ import { SocketLock } from './lock/socket-lock.ts';
 import { connectPglite, connectPostgres } from './postgres/connect.ts';
 import type { Database } from './postgres/database.ts';
 import { DeviceCounts } from './postgres/device-counts.ts';
+import { SCHEMA_LOCK_TIMEOUT_MS } from './postgres/lock-retry.ts';
 import { migrate } from './postgres/migrate.ts';
 import { createStore } from './postgres/store.ts';
 import { WaitingContracts } from './postgres/waiting-contracts.ts';
@@ -38,32 +39,44 @@ interface OpenedStore {
   contracts: WaitingContracts;
 }
 
+/** The process that opens the store as the active one. */
+export interface StoreOwner {
+  /** It is held. */
+  lock: ActiveLock;
+  log: Log;
+  /** Aborts a migration that waits for other transactions. */
+  signal: AbortSignal;
+  /** See `DeviceCounts`. */
+  generation?: (() => number) | undefined;
+}
+
 /**
- * The store of this process, migrated. With an acquired `lock`, every connection and every group commit is fenced, as
- * another process may have taken over. `generation`: see `DeviceCounts`. Throws `SchemaMismatch` if the schema does not
- * match this program, `StoreUnavailable` if the database does not answer.
+ * The store of this process, migrated. With the lock of an `owner`, every connection and every group commit is fenced, as
+ * another process may have taken over, and a migration waits for transactions of other programs without blocking others.
+ * Throws `SchemaMismatch` if the schema does not match this program, `StoreUnavailable` if the database does not answer.
  */
 export async function openStoreAndDatabase(
   { databaseUrl, dataDir }: DataLocation,
-  lock?: ActiveLock,
-  generation?: () => number,
+  owner?: StoreOwner,
 ): Promise<OpenedStore> {
-  const fence = lock instanceof AdvisoryLock ? lock.fence() : null;
+  const fence = owner?.lock instanceof AdvisoryLock ? owner.lock.fence() : null;
   const database: Database =
     databaseUrl === null ? await connectPglite(join(dataDir, 'db')) : connectPostgres(databaseUrl, { fence });
   try {
-    const { waiting } = await migrate(database, { shared: fence !== null && fence.allShardsEpoch === null });
+    const { waiting } = await migrate(database, {
+      shared: fence !== null && fence.allShardsEpoch === null,
+      ...(owner && { lockTimeoutMs: SCHEMA_LOCK_TIMEOUT_MS, retry: owner }),
+    });
     const contracts = new WaitingContracts(database, waiting);
-    return { store: createStore(database, new DeviceCounts(generation), fence), database, contracts };
+    return { store: createStore(database, new DeviceCounts(owner?.generation), fence), database, contracts };
   } catch (error) {
     await database.close().catch(() => {});
     throw error;
   }
 }
 
-/** Like `openStoreAndDatabase`, for a store whose database nothing else uses. */
-export const openStore = async (location: DataLocation, lock?: ActiveLock): Promise<Store> =>
-  (await openStoreAndDatabase(location, lock)).store;
+/** Like `openStoreAndDatabase`, for a program that does not act as the active process. */
+export const openStore = async (location: DataLocation): Promise<Store> => (await openStoreAndDatabase(location)).store;
 
 /**
  * The active lock. It is acquired before the store is opened: the embedded database must never be open twice, and a

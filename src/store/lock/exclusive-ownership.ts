@@ -35,7 +35,7 @@ export const exclusiveOwnership: OwnershipProtocol = {
 
   /** Returns the epoch of the shards as committed. */
   async register(session: LockSession, node: Uuid, { address, build, levels = buildLevels }, options) {
-    await ensureNodeTables(session, () => endUnrecordedSessions(session, options));
+    await ensureNodeTables(session, () => endUnrecordedSessions(session, options), options);
     await checkDataLevel(session, levels);
     const taken = await session.query<{ epoch: number }>(takeAllShards, [
       node,

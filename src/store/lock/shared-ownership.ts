@@ -41,7 +41,7 @@ export const sharedOwnership: OwnershipProtocol = {
 
   /** Returns the node's number. */
   async register(session: LockSession, node: Uuid, { address, build, levels = buildLevels }, options) {
-    await ensureNodeTables(session, () => endUnrecordedSessions(session, options));
+    await ensureNodeTables(session, () => endUnrecordedSessions(session, options), options);
     const number = await lockNumber(session, options.signal);
     await session.query(fenceExclusive);
     await session.query(forgetFenced);

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
+import type { BackoffLimits } from '../../domain/backoff.ts';
 import type { Milliseconds } from '../../domain/values.ts';
 import type { Database, Query } from './database.ts';
 import { FIRST_NODE_EPOCH } from './fence.ts';
+import { type LockRetry, retryWhileLocked } from './lock-retry.ts';
 import { type Migration, migrations, schemaLevelOf } from './migrations.ts';
 
 /** The database was changed by another program version, or is unknown to this one. */
@@ -11,6 +13,8 @@ export class SchemaMismatch extends Error {
 
 /** Key of the migrations' advisory lock; it must differ from the active lock's. */
 export const MIGRATION_LOCK = 7_421_001;
+/** Pauses between attempts at a migration while other transactions have its tables in use, such as those of `pg_dump`. */
+const LOCK_PAUSES: BackoffLimits = { firstMs: 250, maxMs: 10_000 };
 /** The level of nodes before levels were registered: older ones did not share a database. */
 const FIRST_SHARED_LEVEL = 22;
 
@@ -53,6 +57,8 @@ export interface MigrateOptions {
   shared?: boolean;
   /** How long a statement waits for a lock on a table, while other statements wait behind it. Default: no limit. */
   lockTimeoutMs?: Milliseconds;
+  /** Repeats a migration that did not get a lock in time. Default: it throws `StoreUnavailable`. */
+  retry?: LockRetry;
 }
 
 export interface MigrationResult {
@@ -64,10 +70,10 @@ export interface MigrationResult {
 
 /**
  * Migrates the schema, each migration in its own transaction. Throws `SchemaMismatch` if an applied migration has changed
- * since, or if the database requires a newer build.
+ * since, or if the database requires a newer build, and an `AbortError` if the signal of `retry` aborts.
  */
 export async function migrate(database: Database, options: MigrateOptions = {}): Promise<MigrationResult> {
-  await locked(database, options, (query) => query(createTables));
+  await locked(database, options, { tables: 'migrations, expansions' }, (query) => query(createTables));
   return applyEach(database, options.known ?? migrations, options);
 }
 
@@ -93,22 +99,31 @@ async function applyEach(
   let applied = 0;
   const waiting: Migration[] = [];
   for (const migration of wanted) {
-    const outcome = await locked(database, options, (query) => apply(query, migration, known, shared));
+    const run = (query: Query) => apply(query, migration, known, shared);
+    const outcome = await locked(database, options, { migration: migration.id }, run);
     if (outcome === 'applied') applied += 1;
     if (outcome === 'waiting') waiting.push(migration);
   }
   return { applied, waiting };
 }
 
-/** Serializes processes that start at the same time. */
-const locked = <T>(database: Database, { lockTimeoutMs }: MigrateOptions, run: (query: Query) => Promise<T>) =>
-  database.transaction(async (query) => {
-    // Another process may be migrating, and a large table may take long.
-    await query('set local statement_timeout = 0');
-    await query('select pg_advisory_xact_lock($1)', [MIGRATION_LOCK]);
-    if (lockTimeoutMs !== undefined) await query(`set local lock_timeout = ${lockTimeoutMs}`);
-    return run(query);
-  });
+/** Serializes processes that start at the same time. `fields` describe the change in the log. */
+function locked<T>(
+  database: Database,
+  { lockTimeoutMs, retry }: MigrateOptions,
+  fields: object,
+  run: (query: Query) => Promise<T>,
+): Promise<T> {
+  const attempt = () =>
+    database.transaction(async (query) => {
+      // Another process may be migrating, and a large table may take long.
+      await query('set local statement_timeout = 0');
+      await query('select pg_advisory_xact_lock($1)', [MIGRATION_LOCK]);
+      if (lockTimeoutMs !== undefined) await query(`set local lock_timeout = ${lockTimeoutMs}`);
+      return run(query);
+    });
+  return retry === undefined ? attempt() : retryWhileLocked(attempt, retry, LOCK_PAUSES, fields);
+}
 
 async function apply(
   query: Query,

@@ -1,10 +1,7 @@
-import type { Milliseconds } from '../../domain/values.ts';
 import type { Database } from './database.ts';
+import { SCHEMA_LOCK_TIMEOUT_MS } from './lock-retry.ts';
 import { appliedMigrations, applyContracts } from './migrate.ts';
 import type { Migration } from './migrations.ts';
-
-/** Statements of all nodes wait behind one that waits for a lock on a table. */
-const LOCK_TIMEOUT_MS: Milliseconds = 1_000;
 
 /** Contracts that this build knows and that are not applied, because nodes of older builds are alive. */
 export class WaitingContracts {
@@ -28,7 +25,7 @@ export class WaitingContracts {
     const before = this.ids;
     const { waiting } = await applyContracts(this.#database, this.#waiting, {
       shared: true,
-      lockTimeoutMs: LOCK_TIMEOUT_MS,
+      lockTimeoutMs: SCHEMA_LOCK_TIMEOUT_MS,
     });
     this.#waiting = waiting;
     return before.filter((id) => !this.ids.includes(id));

@@ -1,12 +1,15 @@
-import { afterEach, describe, expect, inject, it } from 'vitest';
+import pg from 'pg';
+import { afterEach, describe, expect, inject, it, vi } from 'vitest';
 import { type AdvisoryLock, AdvisoryLock as Lock } from '../../../src/store/lock/advisory-lock.ts';
 import { sharedOwnership } from '../../../src/store/lock/shared-ownership.ts';
 import { connectPostgres } from '../../../src/store/postgres/connect.ts';
 import type { Database } from '../../../src/store/postgres/database.ts';
+import { SCHEMA_LOCK_TIMEOUT_MS } from '../../../src/store/postgres/lock-retry.ts';
 import { type MigrateOptions, migrate, SchemaMismatch } from '../../../src/store/postgres/migrate.ts';
 import { type Migration, migrations, SCHEMA_LEVEL } from '../../../src/store/postgres/migrations.ts';
 import { WaitingContracts } from '../../../src/store/postgres/waiting-contracts.ts';
-import { longLivedLockParts } from '../../support/lock-parts.ts';
+import { eventually } from '../../support/clock.ts';
+import { longLivedLockParts, recordingLog } from '../../support/lock-parts.ts';
 import { freshDatabase } from '../../support/store.ts';
 
 const serverUrl = inject('postgresUrl');
@@ -53,12 +56,13 @@ async function nodeOf(url: string, known: readonly Migration[]): Promise<Advisor
 const start = (database: Database, known: readonly Migration[], more: MigrateOptions = { shared: true }) =>
   migrate(database, { known, ...more });
 
-async function columns(database: Database): Promise<string[]> {
+async function columnsOf(database: Database, table: string): Promise<string[]> {
   const rows = await database.read<{ name: string }>({
-    text: `select column_name as name from information_schema.columns where table_name = 'notes' order by 1`,
+    text: `select column_name as name from information_schema.columns where table_name = '${table}' order by 1`,
   });
   return rows.map(({ name }) => name);
 }
+const columns = (database: Database): Promise<string[]> => columnsOf(database, 'notes');
 
 describe.runIf(serverUrl)('a contract', () => {
   it('waits for the nodes of older builds, while expansions are applied', async () => {
@@ -115,6 +119,71 @@ describe.runIf(serverUrl)('a contract', () => {
       await expect(contracts.apply()).rejects.toThrow(/lock timeout/);
     });
     expect(await contracts.apply()).toEqual([contract.id]);
+  });
+});
+
+describe.runIf(serverUrl)('a migration of a table that a long transaction of another program reads', () => {
+  const alterNodes: Migration = {
+    id: next,
+    name: 'note',
+    change: 'expand',
+    sql: 'alter table nodes add column note text',
+  };
+  const known = [...migrations, alterNodes];
+
+  /** A transaction that reads the nodes until the result is called. */
+  async function readNodes(url: string): Promise<() => Promise<void>> {
+    const reader = new pg.Client({ connectionString: url });
+    await reader.connect();
+    closing.push(() => reader.end());
+    await reader.query('begin; lock table nodes in access share mode');
+    return async () => void (await reader.query('commit'));
+  }
+
+  it('is repeated until it succeeds, while the other nodes renew their leases', async () => {
+    const { url, database } = await makeDatabase();
+    const other = await nodeOf(url, today);
+    const lost = vi.fn();
+    other.onLost(lost);
+    let renewals = 0;
+    other.onRenewed(() => {
+      renewals += 1;
+    });
+    const endReading = await readNodes(url);
+    const { log, lines } = recordingLog();
+    const migrated = migrate(database, {
+      ...{ known, shared: true, lockTimeoutMs: SCHEMA_LOCK_TIMEOUT_MS },
+      retry: { log, signal: never },
+    });
+    await eventually(() => lines.length >= 2);
+    const before = renewals;
+    await eventually(() => renewals >= before + 2);
+    expect(await columnsOf(database, 'nodes')).not.toContain('note');
+    await endReading();
+    expect(await migrated).toEqual({ applied: 1, waiting: [] });
+    expect(await columnsOf(database, 'nodes')).toContain('note');
+    expect(lost).not.toHaveBeenCalled();
+    expect(lines[0]).toMatchObject({
+      level: 'warn',
+      fields: { migration: next, err: { message: expect.stringContaining('lock timeout') } },
+      message: 'schema not changed: a table is in use; retrying',
+    });
+  });
+
+  it('is given up when the start is aborted', async () => {
+    const { url, database } = await makeDatabase();
+    await readNodes(url);
+    const { log, lines } = recordingLog();
+    const stop = new AbortController();
+    const migrated = migrate(database, {
+      ...{ known, shared: true, lockTimeoutMs: SCHEMA_LOCK_TIMEOUT_MS },
+      retry: { log, signal: stop.signal },
+    });
+    const refused = expect(migrated).rejects.toThrow(expect.objectContaining({ name: 'AbortError' }));
+    await eventually(() => lines.length >= 1);
+    stop.abort();
+    await refused;
+    expect(await columnsOf(database, 'nodes')).not.toContain('note');
   });
 });
 
