@@ -2,9 +2,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Uuid } from '../../domain/values.ts';
 import { ACTIVE_LOCK, FIRST_NODE_EPOCH } from '../postgres/fence.ts';
 import type { LockSession } from './lock-session.ts';
-import { buildLevels, ensureNodeTables } from './node-registration.ts';
+import { type BuildLevels, buildLevels, ensureNodeTables } from './node-registration.ts';
 import type { OwnershipProtocol } from './ownership-protocol.ts';
-import { endStaleSessions, endUnrecordedSessions } from './stale-sessions.ts';
+import { endStaleSessions, endUnrecordedSessions, type TerminationOptions } from './stale-sessions.ts';
 
 /** First key of the locks of single nodes; the second is the node's number. */
 const NODE_LOCK = 7_421_002;
@@ -45,6 +45,7 @@ export const sharedOwnership: OwnershipProtocol = {
     const number = await lockNumber(session, options.signal);
     await session.query(fenceExclusive);
     await session.query(forgetFenced);
+    await warnOfHigherLevel(session, levels, options);
     await session.query(insertNode, [node, address, build, number, levels.schema, levels.data]);
     await endStaleSessions(session, options);
     await session.query(`listen ${CHANGES_CHANNEL}`);
@@ -56,6 +57,21 @@ export const sharedOwnership: OwnershipProtocol = {
     await session.query(`notify ${CHANGES_CHANNEL}`);
   },
 };
+
+/** Nodes of lower levels do not become the owners of shards that a node of a higher level has owned. */
+async function warnOfHigherLevel(
+  session: LockSession,
+  { data }: BuildLevels,
+  { log }: TerminationOptions,
+): Promise<void> {
+  const { rows } = await session.query<{ level: number | null }>('select max(data_level) as level from shards');
+  const level = rows[0]?.level ?? data;
+  if (level >= data) return;
+  log.warn(
+    { data_level: data, shards_data_level: level },
+    'data level raised: old nodes cannot take back the shards that this node gets',
+  );
+}
 
 /** Takes the lock of a number that no other node uses; numbers repeat after 2³¹ nodes. */
 async function lockNumber(session: LockSession, signal: AbortSignal): Promise<number> {

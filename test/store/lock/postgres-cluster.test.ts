@@ -13,7 +13,7 @@ import type { Database } from '../../../src/store/postgres/database.ts';
 import { createStore } from '../../../src/store/postgres/store.ts';
 import { deviceCommit, newId } from '../../support/actor-commits.ts';
 import { eventually } from '../../support/clock.ts';
-import { longLivedLockParts, silentLog } from '../../support/lock-parts.ts';
+import { longLivedLockParts, recordingLog, silentLog } from '../../support/lock-parts.ts';
 import { freshDatabase } from '../../support/store.ts';
 
 const serverUrl = inject('postgresUrl');
@@ -409,5 +409,67 @@ describe.runIf(serverUrl)('nodes of builds with different levels', () => {
     expect(await sql(url, 'select distinct owner, data_level from shards')).toEqual([
       { owner: newest.node, data_level: 2 },
     ]);
+  });
+
+  it('log that the level rises when they start, as older nodes cannot take the shards back', async () => {
+    const url = await database();
+    const { log, lines } = recordingLog();
+    const start = async (levels: BuildLevels): Promise<AdvisoryLock> => {
+      const node = { ...longLivedLockParts.node, levels };
+      const lock = new AdvisoryLock(url, { ...longLivedLockParts, log, node, ownership: sharedOwnership });
+      closing.push(() => lock.release());
+      await lock.acquire(never);
+      return lock;
+    };
+    const warnings = () => lines.filter(({ level }) => level === 'warn');
+    await start(newer);
+    const old = await nodeOf(url, older);
+    await old.cluster.claim([1]);
+    await start(older);
+    expect(warnings()).toEqual([]);
+    const first = await start(newer);
+    expect(warnings()).toEqual([
+      {
+        level: 'warn',
+        fields: { data_level: 2, shards_data_level: 1 },
+        message: 'data level raised: old nodes cannot take back the shards that this node gets',
+      },
+    ]);
+    await old.cluster.handOver([1], first.node);
+    await start(newer);
+    expect(warnings()).toHaveLength(1);
+  });
+
+  it('keep a level that is given for a new shard', async () => {
+    const url = await database();
+    const node = await nodeOf(url, older);
+    await sql(url, `insert into shards (shard, owner, epoch, data_level) values (7, '${node.cluster.self}', 1, 3)`);
+    expect(await sql(url, 'select data_level from shards where shard = 7')).toEqual([{ data_level: 3 }]);
+  });
+
+  it('add the levels after a transaction that reads the nodes; the other nodes renew their leases until then', async () => {
+    const url = await database();
+    const first = await nodeOf(url);
+    await sql(url, 'drop trigger keep_data_level on shards');
+    let renewals = 0;
+    first.lock.onRenewed(() => {
+      renewals += 1;
+    });
+    const reader = new pg.Client({ connectionString: url });
+    await reader.connect();
+    closing.push(() => reader.end());
+    await reader.query('begin; lock table nodes in access share mode');
+    const { log, lines } = recordingLog();
+    const second = new AdvisoryLock(url, { ...longLivedLockParts, log, ownership: sharedOwnership });
+    closing.push(() => second.release());
+    const acquired = second.acquire(never);
+    await eventually(() => lines.length >= 2);
+    const before = renewals;
+    await eventually(() => renewals >= before + 2);
+    expect(lines.map(({ message }) => message)).toContain('schema not changed: a table is in use; retrying');
+    await reader.query('commit');
+    await acquired;
+    expect(first.lost).not.toHaveBeenCalled();
+    expect(await sql(url, `select tgname from pg_trigger where tgname = 'keep_data_level'`)).toHaveLength(1);
   });
 });

@@ -6,8 +6,11 @@
  * form of actors that it can read; the defaults are those of the last build that does not write them.
  * `shards.data_level` is the highest level of the nodes that have owned the shard, which may have written that form. A
  * node that cannot read it does not become the owner: its statement changes no row. The trigger applies to all builds.
+ *
+ * The tables are locked in the order of the nodes' statements that change owners, so that there is no deadlock.
  */
 export const levels = `
+lock table shards, nodes in access exclusive mode;
 alter table nodes add column if not exists schema_level integer not null default 22;
 alter table nodes add column if not exists data_level integer not null default 1;
 alter table shards add column if not exists data_level integer not null default 1;
@@ -20,7 +23,7 @@ begin
     if level < old.data_level then return null; end if;
     level := greatest(level, old.data_level);
   end if;
-  new.data_level := level;
+  new.data_level := greatest(level, new.data_level);
   return new;
 end $$;
 drop trigger if exists keep_data_level on shards;
