@@ -190,7 +190,7 @@ describe.runIf(prometheus)('a Prometheus server', () => {
       await eventually(async () =>
         (await request('rules')).data.groups[0]?.rules.every((rule) => rule.health === 'ok'),
       );
-      expect(rules.length).toBe(12);
+      expect(rules.length).toBe(deployed('prometheus/rules.yml').match(/- alert:/g)?.length);
       const { alerts } = (await request('alerts')).data;
       const ofTheMachine = ['TwinkeepDown', 'TwinkeepEventLoopLags'];
       expect(alerts.filter(({ labels }) => !ofTheMachine.includes(labels.alertname))).toEqual([]);
