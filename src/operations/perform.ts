@@ -134,27 +134,53 @@ function enterTenant(
   const { changes, platformOnly, acrossTenants } = operation;
   if (!changes || platformOnly || acrossTenants || caller.tenantId === null) return { leave: noop, upload };
   // A client may take minutes to send the body.
-  const interrupted = upload === null ? null : Promise.withResolvers<never>();
-  interrupted?.promise.catch(noop);
-  const leave = actors.enter(caller.tenantId, interrupted ? () => interrupted.reject(new NotOwner()) : undefined);
+  const interruptible = upload && new InterruptibleUpload(upload);
+  const leave = actors.enter(
+    caller.tenantId,
+    interruptible ? () => interruptible.interrupt(new NotOwner()) : undefined,
+  );
   if (leave === null) throw new NotOwner();
-  return { leave, upload: upload && interrupted && untilRejected(upload, interrupted.promise) };
+  return { leave, upload: interruptible };
 }
 
 const noop = (): void => {};
 
-/** The chunks until `end` rejects, also while the next one does not arrive. */
-async function* untilRejected(chunks: AsyncIterable<Uint8Array>, end: Promise<never>): AsyncGenerator<Uint8Array> {
-  const iterator = chunks[Symbol.asyncIterator]();
-  try {
-    for (;;) {
-      const next = await Promise.race([iterator.next(), end]);
-      if (next.done) return;
-      yield next.value;
+/** The chunks of an upload until it is interrupted, also while the next one does not arrive. */
+class InterruptibleUpload implements AsyncIterable<Uint8Array> {
+  readonly #chunks: AsyncIterable<Uint8Array>;
+  #error: Error | null = null;
+  /** Ends the wait for a chunk. A race with one promise would keep every chunk until that promise is settled. */
+  #endWait: (error: Error) => void = noop;
+
+  constructor(chunks: AsyncIterable<Uint8Array>) {
+    this.#chunks = chunks;
+  }
+
+  interrupt(error: Error): void {
+    this.#error = error;
+    this.#endWait(error);
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    const iterator = this.#chunks[Symbol.asyncIterator]();
+    try {
+      for (;;) {
+        const next = await this.#next(iterator);
+        if (next.done) return;
+        yield next.value;
+      }
+    } finally {
+      // Not awaited: a source that waits for its next chunk returns only after that.
+      iterator.return?.().then(noop, noop);
     }
-  } finally {
-    // Not awaited: a source that waits for its next chunk returns only after that.
-    iterator.return?.().then(noop, noop);
+  }
+
+  #next(iterator: AsyncIterator<Uint8Array>): Promise<IteratorResult<Uint8Array>> {
+    return new Promise((resolve, reject) => {
+      if (this.#error !== null) return reject(this.#error);
+      this.#endWait = reject;
+      iterator.next().then(resolve, reject);
+    });
   }
 }
 

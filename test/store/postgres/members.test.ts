@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type ApiKey, type Invitation, keySubject } from '../../../src/store/contract/members.ts';
-import type { Position, User } from '../../../src/store/contract.ts';
+import { DROPPED_ANSWER, type Position, type User } from '../../../src/store/contract.ts';
 import { deviceCommit, idempotencyRow, newId, tenantCommit } from '../../support/actor-commits.ts';
 import { eachStore } from '../../support/store.ts';
 
@@ -108,7 +108,7 @@ eachStore('members and keys', (backend, has) => {
       expect(await session()).toBe(before);
     });
 
-    it('keep the time of their first revocation, and their stored responses are deleted', async () => {
+    it('keep the time of their first revocation, and their stored responses are dropped', async () => {
       const key = await newKey();
       const answer = idempotencyRow({ subject: keySubject(key.prefix) });
       const other = idempotencyRow({ subject: keySubject('another0') });
@@ -118,7 +118,7 @@ eachStore('members and keys', (backend, has) => {
       await keys().revoke(key.prefix, 10, also);
       await keys().revoke(key.prefix, 20);
       expect((await keys().find(key.prefix))?.revokedAt).toBe(10);
-      expect(await store().idempotency.find(answer)).toBeNull();
+      expect(await store().idempotency.find(answer)).toEqual({ ...answer, answer: DROPPED_ANSWER });
       expect(await store().idempotency.find(other)).toEqual(other);
       expect(await store().idempotency.find(also)).toEqual(also);
     });
@@ -132,7 +132,7 @@ eachStore('members and keys', (backend, has) => {
       expect(await keys().replace(key.prefix, next, also)).toBe(true);
       expect((await keys().find(key.prefix))?.revokedAt).toBe(50);
       expect(await keys().find(next.prefix)).toEqual(next);
-      expect(await store().idempotency.find(answer)).toBeNull();
+      expect(await store().idempotency.find(answer)).toEqual({ ...answer, answer: DROPPED_ANSWER });
       expect(await store().idempotency.find(also)).toEqual(also);
       const third = { ...key, prefix: prefixOf(++made) };
       expect(await keys().replace(key.prefix, third, idempotencyRow())).toBe(false);
@@ -215,7 +215,7 @@ eachStore('members and keys', (backend, has) => {
       expect((await keys().find(key.prefix))?.revokedAt).toBe(90);
       expect((await keys().find(dead.prefix))?.revokedAt).toBe(4);
       expect((await keys().find(others.prefix))?.revokedAt).toBeNull();
-      expect(await store().idempotency.find(answer)).toBeNull();
+      expect(await store().idempotency.find(answer)).toEqual({ ...answer, answer: DROPPED_ANSWER });
       await members().remove(tenantId, user.id, 91);
       expect((await keys().find(key.prefix))?.revokedAt).toBe(90);
     });
