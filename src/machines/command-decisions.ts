@@ -184,6 +184,18 @@ export const mayWriteAgain = (context: CommandContext, event: CommandEventOf<'se
 export const isOnlyWrite = (context: CommandContext, { sessionId }: CommandEventOf<'write.undone'>): boolean =>
   deliveryOf(context).writes === 1 && deliveryOf(context).sessionId === sessionId;
 
+/** The undone write was not the first, so the device may have received the command in an earlier session. */
+export const isLastOfSeveralWrites = (
+  context: CommandContext,
+  { sessionId }: CommandEventOf<'write.undone'>,
+): boolean => deliveryOf(context).writes > 1 && deliveryOf(context).sessionId === sessionId;
+
+/** The command may be written to the session again. `timeout_s` still counts from the first write. */
+export const undoLastWrite = (context: CommandContext): Decided => ({
+  changes: updateDelivery(context, { sessionId: null, writes: deliveryOf(context).writes - 1 }),
+  outputs: [],
+});
+
 export const undoWrite = (context: CommandContext): Decided => ({
   changes: updateDelivery(context, { sessionId: null, firstWrittenAt: null, writes: 0 }),
   outputs: [],

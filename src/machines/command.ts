@@ -53,6 +53,7 @@ const base = setup({
     dispatch: action(decisions.dispatch),
     write: action(decisions.write),
     undoWrite: action(decisions.undoWrite),
+    undoLastWrite: action(decisions.undoLastWrite),
     recordAck: action(decisions.recordAck),
     countLateAck: action(decisions.countLateAck),
     stampTimeout: action(decisions.stampTimeout),
@@ -80,6 +81,7 @@ const base = setup({
     mayWrite: guard(decisions.mayWrite),
     mayWriteAgain: guard(decisions.mayWriteAgain),
     isOnlyWrite: guard(decisions.isOnlyWrite),
+    isLastOfSeveralWrites: guard(decisions.isLastOfSeveralWrites),
     hasAckStatus: guard(decisions.hasAckStatus),
     canCountLateAck: guard(decisions.canCountLateAck),
     hasNoExpectedState: guard(decisions.hasNoExpectedState),
@@ -185,6 +187,7 @@ export const commandMachine = base.createMachine({
               {},
             ],
             'session.ready': { guard: 'mayWriteAgain', actions: 'write' },
+            'write.undone': { guard: 'isLastOfSeveralWrites', actions: 'undoLastWrite' },
             'device.revoked': 'timed_out',
           },
           states: {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { EventFailed } from '../../src/actors/contract.ts';
+import { ActorExists, EventFailed } from '../../src/actors/contract.ts';
 import { CommitUnknown, StoreUnavailable } from '../../src/store/contract.ts';
 import { eventually } from '../support/clock.ts';
 import type { LampContext } from '../support/memory-actor-store.ts';
@@ -164,5 +164,14 @@ describe('a store that is briefly unavailable', () => {
     await expect(other.actors.create(ref('a'), event('make', { id: 'a' }))).rejects.toThrow(EventFailed);
     expect((await other.actors.read(ref('a')))?.version).toBe(1);
     await expect(runtime.actors.create(ref('a'), event('make', { id: 'a' }))).rejects.toThrow(EventFailed);
+  });
+
+  it('delivers what was sent to an actor during its refused creation to the one that exists', async () => {
+    await make('a');
+    const other = assemble();
+    const creation = other.actors.create(ref('a'), event('make', { id: 'a' }));
+    const sent = other.actors.send(ref('a'), event('press'));
+    await expect(creation).rejects.toThrow(ActorExists);
+    expect(await sent).toMatchObject({ version: 2, snapshot: { value: 'on' } });
   });
 });

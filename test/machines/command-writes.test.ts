@@ -83,11 +83,22 @@ describe('a write that failed', () => {
     expect(status(command)).toBe('expired');
   });
 
-  it('of another session, or of a second write, changes nothing', () => {
+  it('of another session than the last one changes nothing', () => {
     expect(written().send(undone('s2', T0 + 1))).toEqual(NOTHING);
     const twice = having(written(), ready('s2', T0 + 1));
-    expect(twice.send(undone('s2', T0 + 2))).toEqual(NOTHING);
     expect(twice.send(undone('s1', T0 + 2))).toEqual(NOTHING);
+  });
+
+  it('after an earlier one leaves the command as it is, and may happen again in its session', () => {
+    for (const where of ['dispatched', 'acknowledged', 'in_progress'] as const) {
+      const twice = having(inStatus[where](), ready('s2', T0 + 10));
+      const { value } = twice;
+      expect(twice.send(undone('s2', T0 + 11)), where).toMatchObject({ same: false, outputs: [], timers: [] });
+      expect(twice.value).toEqual(value);
+      expect(twice.context.live.delivery).toMatchObject({ sessionId: null, firstWrittenAt: T0, writes: 1 });
+      expect(typesOf(twice.send(ready('s2', T0 + 12)).outputs)).toEqual(['command.write']);
+      expect(twice.send(undone('s1', T0 + 13))).toEqual(NOTHING);
+    }
   });
 
   it('is ignored once the device has acknowledged', () => {

@@ -361,9 +361,11 @@ export class GroupCommit {
       this.#log.warn({ actor: addressOf(actor.ref), version: actor.version }, 'version conflict; reloading actor');
     }
     const retried: Envelope[] = [];
+    // Events that were sent to the new actor after its creation are meant for the one that exists.
+    const creation = actor.version === 0 ? unit.decisions[0]?.envelope : undefined;
     for (const envelope of unansweredEnvelopes(unit)) {
       envelope.attempts += 1;
-      if (actor.version === 0) envelope.reject(new ActorExists('the actor exists already'));
+      if (envelope === creation) envelope.reject(new ActorExists('the actor exists already'));
       else if (envelope.attempts > MAX_ATTEMPTS)
         envelope.reject(new StoreUnavailable('version conflict: the actor is being changed by another process'));
       else retried.push(envelope);

@@ -392,7 +392,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
     const devices = [...this.#devices.all()].filter(({ tenantId }) => matches(tenantId));
     const users = [...this.#userSessions.all()].filter(({ tenantId }) => matches(tenantId));
     if (!(await this.#finishMessages(devices, withinMs))) {
-      for (const { flow } of devices) flow.resume();
+      for (const { flow } of devices) flow.resume('ending');
       return false;
     }
     for (const session of devices) this.#devices.remove(session);
@@ -407,7 +407,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
 
   /** Reads no more from these devices; false if their messages in flight are not all acknowledged within `withinMs`. */
   async #finishMessages(sessions: readonly DeviceSession[], withinMs: Milliseconds): Promise<boolean> {
-    for (const { flow } of sessions) flow.pause();
+    for (const { flow } of sessions) flow.pause('ending');
     const until = performance.now() + withinMs;
     const isBusy = () => sessions.some(({ ended, flow }) => !ended && flow.inFlight > 0);
     while (isBusy() && performance.now() < until) await after(DRAIN_POLL_MS);

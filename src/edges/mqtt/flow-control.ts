@@ -5,6 +5,9 @@ import type { RateLimit } from './token-buckets.ts';
 
 const UNTIL_RESUMED = Number.POSITIVE_INFINITY;
 
+/** Why a connection is not read: its messages are tried again, its session fails, or its session is about to end. */
+export type PauseReason = 'overloaded' | 'failing' | 'ending';
+
 /**
  * Flow control for a signed-in peer: admits packets within its rate, with a bounded number of messages in flight, and
  * not while paused. Drops nothing: the socket is not read until the next packet is admitted.
@@ -15,7 +18,7 @@ export class FlowControl {
   readonly #rate: RateLimit;
   #messages = 0;
   #bytes = 0;
-  #paused = false;
+  readonly #pauses = new Set<PauseReason>();
 
   /** `rate` outlives the connection, so that reconnecting does not reset it. */
   constructor(connection: ClientConnection, limits: MqttLimits, rate: RateLimit) {
@@ -26,7 +29,7 @@ export class FlowControl {
 
   /** Implements `PacketHandler.admit`. */
   admit(type: number): number {
-    if (this.#paused) return UNTIL_RESUMED;
+    if (this.#pauses.size > 0) return UNTIL_RESUMED;
     const full = this.#messages >= this.#limits.inFlight || this.#bytes >= this.#limits.inFlightBytes;
     if (type === PUBLISH && full) return UNTIL_RESUMED;
     return this.#rate.take();
@@ -42,21 +45,19 @@ export class FlowControl {
   finishMessage(length: number): void {
     this.#messages -= 1;
     this.#bytes -= length;
-    if (!this.#paused) this.#connection.resumeReading();
+    if (this.#pauses.size === 0) this.#connection.resumeReading();
   }
 
   get inFlight(): number {
     return this.#messages;
   }
 
-  /** Stops reading until `resume`. */
-  pause(): void {
-    this.#paused = true;
+  /** Stops reading until `resume` was called with each reason that was given here. */
+  pause(reason: PauseReason): void {
+    this.#pauses.add(reason);
   }
 
-  resume(): void {
-    if (!this.#paused) return;
-    this.#paused = false;
-    this.#connection.resumeReading();
+  resume(reason: PauseReason): void {
+    if (this.#pauses.delete(reason) && this.#pauses.size === 0) this.#connection.resumeReading();
   }
 }

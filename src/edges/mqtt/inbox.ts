@@ -92,7 +92,7 @@ export class Inbox {
     }
     this.#putBack(received);
     this.#blocked = true;
-    this.#flow.pause();
+    this.#flow.pause('overloaded');
     if (this.#retryTimer !== null) return;
     this.#rejections += 1;
     this.#retryTimer = setTimeout(
@@ -117,6 +117,6 @@ export class Inbox {
       if (next === undefined) break;
       this.#begin(next);
     }
-    if (!this.#blocked) this.#flow.resume();
+    if (!this.#blocked) this.#flow.resume('overloaded');
   }
 }

@@ -281,7 +281,7 @@ export class MessageReceiver implements ReceivedMessageHandler {
    */
   #endAfterLoss(session: DeviceSession, error: unknown): void {
     session.inbox.close();
-    session.flow.pause();
+    session.flow.pause('failing');
     session.failing = true;
     this.#parts.log.warn(
       { err: error, deviceId: session.deviceId },

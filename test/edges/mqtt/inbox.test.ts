@@ -81,6 +81,19 @@ describe('an inbox', () => {
     expect([sent, isPaused()]).toEqual([[0, 1, 0, 1, 2], false]);
   });
 
+  it('does not resume reading that was paused for another reason', async () => {
+    inbox.retryLater(enqueue(0));
+    flow.pause('ending');
+    await vi.advanceTimersByTimeAsync(RETRIED_MS);
+    expect([sent, isPaused()]).toEqual([[0, 0], true]);
+    flow.resume('ending');
+    expect(isPaused()).toBe(false);
+    inbox.retryLater(enqueue(1));
+    flow.pause('ending');
+    flow.resume('ending');
+    expect(isPaused()).toBe(true);
+  });
+
   it('drops overloaded messages once the peer has closed, also those behind them', async () => {
     const first = enqueue(0);
     inbox.onPeerClosed();
