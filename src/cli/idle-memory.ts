@@ -10,7 +10,7 @@ const IDLE_CHECKS = 4;
 /** Memory outside of used objects that is worth a collection: a process that has returned it has about 75 MB. */
 const WORTH_BYTES = 110 * 2 ** 20;
 
-/** What the process and V8 offer; replaced in tests. */
+/** The functions of the process and V8 that `IdleMemory` uses; replaced in tests. */
 export interface MemoryHost {
   /** Processor time of the process in milliseconds. */
   cpuMs(): Milliseconds;

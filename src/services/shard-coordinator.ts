@@ -6,7 +6,7 @@ import type { Cluster, ClusterNode, ClusterView, MembershipState } from '../stor
 import { type HandOverTiming, pauseFor, ShardHandOver, since } from './shard-hand-over.ts';
 import { allShards, ShardStatuses } from './shard-statuses.ts';
 
-/** What runs the shards of this node. */
+/** Opens and closes the shards of this node. */
 export interface ShardHost {
   /** Loads what the previous owner has left. Repeated if it throws. */
   open(shards: readonly number[]): Promise<void>;

@@ -110,12 +110,12 @@ const faults: readonly Fault[] = [
   forAWhile('statements of the database lost', 'slow', aroundLease, ({ proxy }) => proxy.silence('requests')),
   forAWhile('answers of the database lost', 'slow', aroundLease, ({ proxy }) => proxy.silence('responses')),
   {
-    name: 'database connections forgotten',
+    name: 'database connections half-open',
     kind: 'slow',
     run: async ({ place: { proxy } }) => `${proxy.freeze()} connections`,
   },
   {
-    name: 'database connections of the lock forgotten',
+    name: 'database connection of the lock half-open',
     kind: 'slow',
     run: async ({ place: { proxy } }) => `${proxy.freeze('active lock')} connections`,
   },
@@ -125,7 +125,7 @@ const faults: readonly Fault[] = [
   forAWhile('requests of other nodes lost', 'slow', aroundLease, ({ link }) => link.silence('requests')),
   forAWhile('answers to other nodes lost', 'slow', aroundLease, ({ link }) => link.silence('responses')),
   {
-    name: 'connections of other nodes forgotten',
+    name: 'connections of other nodes half-open',
     kind: 'slow',
     run: async ({ place: { link } }) => `${link.freeze()} connections`,
   },

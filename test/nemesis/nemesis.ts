@@ -6,16 +6,11 @@ import { newOwner } from '../support/spawn-service.ts';
 import { Workload } from '../support/workload.ts';
 import { NemesisCluster, type NodeTiming, type Place, PROGRESS_MS } from './cluster.ts';
 import { nextFault, type Random, seconds } from './faults.ts';
-import {
-  answerOf,
-  CancelLoad,
-  deviceOptions,
-  type Load,
-  type NodeClients,
-  PlanLoad,
-  ReadLoad,
-  RevocationLoad,
-} from './loads.ts';
+import { CancelLoad } from './loads/cancel-load.ts';
+import { answerOf, deviceOptions, type Load, type NodeClients } from './loads/load.ts';
+import { PlanLoad } from './loads/plan-load.ts';
+import { ReadLoad } from './loads/read-load.ts';
+import { RevocationLoad } from './loads/revocation-load.ts';
 import { commandsOf, commitViolations, missingPlans, recordAnsweredRevocation, watchCommits } from './oracle.ts';
 
 const CRITICAL_MS = 100;
@@ -61,7 +56,7 @@ export class Nemesis {
     }
   }
 
-  /** What the nodes reported, if a run fails. */
+  /** The logs of the nodes, for a run that fails. */
   get folder(): string {
     return this.#cluster.folder;
   }

@@ -51,7 +51,7 @@ export async function watchCommits(url: string): Promise<void> {
 export const recordAnsweredRevocation = (url: string, deviceId: string): Promise<unknown> =>
   sql(url, `insert into nemesis_devices values ($1, 'answered', null, null, ${transaction})`, [deviceId]);
 
-/** In the order of commits, the owners of a shard follow each other, and each has an epoch of its own. */
+/** In the order of commits, the owners of a shard follow each other, and each has a different epoch. */
 const interleaved = `
   with ordered as (select *, pg_xact_commit_timestamp(transaction) as at from nemesis_journal),
   pairs as (select *, lag(node) over w as before_node, lag(epoch) over w as before_epoch from ordered
@@ -80,7 +80,7 @@ const writtenToRevoked = `
     or (revoked > reinstated and substr(revoker, 21) is distinct from node::text))
   limit 5`;
 
-/** What the database shows to have gone wrong since `watchCommits`. */
+/** The violations that the database shows since `watchCommits`. */
 export async function commitViolations(url: string): Promise<string[]> {
   const writes = await writesByEpoch(url);
   const found = [...(await sql<Found>(url, interleaved)), ...(await sql<Found>(url, writtenToRevoked))];

@@ -1,5 +1,5 @@
 import { shardOf } from '../../src/domain/shards.ts';
-import { PlanLoad } from '../nemesis/loads.ts';
+import { PlanLoad } from '../nemesis/loads/plan-load.ts';
 import { type Balancer, startBalancer } from './balancer.ts';
 import type { Build } from './builds.ts';
 import { eventually } from './clock.ts';

@@ -95,7 +95,7 @@ export class LinkServer implements SizeReporter {
     }
   }
 
-  /** The oldest connection gives way, so that open connections cannot keep nodes out. Call the result to end the limit. */
+  /** The oldest connection is closed, so that open connections cannot keep nodes out. Call the result to end the limit. */
   #limitUnauthenticated(connection: Socket): () => void {
     const { limits } = this.#parts;
     connection.on('error', () => connection.destroy());

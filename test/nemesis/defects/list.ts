@@ -7,7 +7,7 @@ export interface NemesisDefect {
   changes: readonly SourceChange[];
   /** The faults that are drawn. */
   faults: readonly string[];
-  /** What keeps the promise all the same. The nemesis finds nothing then, and the defect that removes both. */
+  /** The second protection, with which the nemesis finds nothing; it finds the defect that removes both. */
   heldBy?: string;
 }
 
