@@ -26,9 +26,6 @@ const OWNERS_LOCK = 7_421_003;
 const LEADER_LOCK = 7_421_004;
 const END_SESSIONS_MS = 2_000;
 
-/** The lock is taken once: a session that has it would count it again. */
-const leader = `exists (select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid() and classid = 0
-    and objid = ${LEADER_LOCK} and objsubid = 1 and granted) or pg_try_advisory_lock(${LEADER_LOCK})`;
 const nodeColumns = `n.id, n.number, n.address, n.link, n.build, n.state,
     n.schema_level as "schemaLevel", n.data_level as "dataLevel",
     (extract(epoch from n.started_at) * 1000)::float8 as "startedAt", ${isNodeLockHeld('n.number')} as alive`;
@@ -37,7 +34,8 @@ const nodes = `select ${nodeColumns} ${registered} order by n.number`;
 const reportedNodes = `select ${nodeColumns}, n.figures,
     (extract(epoch from clock_timestamp() - n.renewed_at) * 1000)::float8 as "leaseAgeMs"
   ${registered} order by n.number`;
-const owners = 'select shard, owner, data_level as level from shards';
+/** One row for each owner and level: nodes read it several times a second. */
+const owners = `select owner, data_level as level, array_agg(shard) as shards from shards group by owner, data_level`;
 
 /**
  * Commits without waiting for the disk: figures may be lost in a crash of the server, and renewals of the lease wait for
@@ -59,6 +57,8 @@ export class PostgresCluster implements Cluster {
   readonly #log: Log;
   readonly #listeners: (() => void)[] = [];
   #listening = false;
+  /** Session that holds the leader's lock, until it ends. */
+  #leading: LockSession | null = null;
 
   /** The lock is held, with shared ownership. */
   constructor(lock: AdvisoryLock, log: Log) {
@@ -74,16 +74,15 @@ export class PostgresCluster implements Cluster {
     return this.#run(async (session) => {
       // One snapshot would not do: the locks are read as they are at the moment.
       const found = await session.query<ClusterNode>(nodes);
-      const shards = await session.query<ShardRow>(owners);
-      const leads = await session.query<{ leader: boolean }>(`select ${leader} as leader`);
-      return { nodes: found.rows, ...byShard(shards.rows), leader: leads.rows[0]?.leader === true };
+      const shards = await session.query<ShardsRow>(owners);
+      return { nodes: found.rows, ...byShard(shards.rows), leader: await this.#lead(session) };
     });
   }
 
   report(): Promise<NodesReport> {
     return this.#run(async (session) => {
       const found = await session.query<ReportedNode>(reportedNodes);
-      const shards = await session.query<ShardRow>(owners);
+      const shards = await session.query<ShardsRow>(owners);
       return { nodes: found.rows.filter(({ alive }) => alive), ...byShard(shards.rows) };
     });
   }
@@ -160,6 +159,14 @@ export class PostgresCluster implements Cluster {
     this.#listeners.push(listener);
   }
 
+  /** A session takes the lock once: it would count a second time. */
+  async #lead(session: LockSession): Promise<boolean> {
+    if (this.#leading === session) return true;
+    const { rows } = await session.query<{ got: boolean }>(`select pg_try_advisory_lock(${LEADER_LOCK}) as got`);
+    if (rows[0]?.got === true) this.#leading = session;
+    return this.#leading === session;
+  }
+
   #selfLiteral(): string {
     return literal(this.self);
   }
@@ -220,18 +227,20 @@ export class PostgresCluster implements Cluster {
   }
 }
 
-interface ShardRow {
-  shard: number;
+interface ShardsRow {
+  shards: number[];
   owner: Uuid;
   level: number;
 }
 
-function byShard(rows: readonly ShardRow[]): { owners: (Uuid | null)[]; levels: number[] } {
+function byShard(rows: readonly ShardsRow[]): { owners: (Uuid | null)[]; levels: number[] } {
   const owners: (Uuid | null)[] = Array.from({ length: SHARD_COUNT }, () => null);
   const levels = owners.map(() => 0);
-  for (const { shard, owner, level } of rows) {
-    owners[shard] = owner;
-    levels[shard] = level;
+  for (const { shards, owner, level } of rows) {
+    for (const shard of shards) {
+      owners[shard] = owner;
+      levels[shard] = level;
+    }
   }
   return { owners, levels };
 }

@@ -1,82 +1,25 @@
-import pg from 'pg';
-import { afterEach, describe, expect, inject, it, vi } from 'vitest';
-import { SHARD_COUNT, shardOf } from '../../../src/domain/shards.ts';
-import type { Uuid } from '../../../src/domain/values.ts';
-import { type Store, StoreUnavailable } from '../../../src/store/contract.ts';
-import { AdvisoryLock } from '../../../src/store/lock/advisory-lock.ts';
-import type { BuildLevels } from '../../../src/store/lock/node-registration.ts';
-import type { OwnershipProtocol } from '../../../src/store/lock/ownership-protocol.ts';
-import { PostgresCluster } from '../../../src/store/lock/postgres-cluster.ts';
+import { describe, expect, it, vi } from 'vitest';
+import { shardOf } from '../../../src/domain/shards.ts';
+import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { sharedOwnership } from '../../../src/store/lock/shared-ownership.ts';
-import { connectPostgres } from '../../../src/store/postgres/connect.ts';
-import type { Database } from '../../../src/store/postgres/database.ts';
-import { createStore } from '../../../src/store/postgres/store.ts';
-import { deviceCommit, newId } from '../../support/actor-commits.ts';
+import { newId } from '../../support/actor-commits.ts';
 import { eventually } from '../../support/clock.ts';
-import { longLivedLockParts, recordingLog, silentLog } from '../../support/lock-parts.ts';
-import { freshDatabase } from '../../support/store.ts';
+import {
+  allShards,
+  database,
+  deviceIn,
+  endLockSession,
+  lockOf,
+  never,
+  nodeOf,
+  ownersOf,
+  serverUrl,
+  sql,
+  type TestNode,
+  withNodes,
+} from './cluster-nodes.ts';
 
-const serverUrl = inject('postgresUrl');
-const never = new AbortController().signal;
-const allShards = Array.from({ length: SHARD_COUNT }, (_, shard) => shard);
-const closing: (() => Promise<unknown> | unknown)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
-
-async function database(empty = false): Promise<string> {
-  const { url, drop } = await freshDatabase(serverUrl ?? '', empty);
-  closing.push(drop);
-  return url;
-}
-
-function lockOf(url: string, ownership?: OwnershipProtocol, levels?: BuildLevels): AdvisoryLock {
-  const node = { ...longLivedLockParts.node, ...(levels && { levels }) };
-  const lock = new AdvisoryLock(url, { ...longLivedLockParts, node, ...(ownership && { ownership }) });
-  closing.push(() => lock.release());
-  return lock;
-}
-
-interface TestNode {
-  lock: AdvisoryLock;
-  cluster: PostgresCluster;
-  pool: Database;
-  store: Store;
-  lost: ReturnType<typeof vi.fn>;
-}
-
-/** A node that is active. */
-async function nodeOf(url: string, levels?: BuildLevels): Promise<TestNode> {
-  const lock = lockOf(url, sharedOwnership, levels);
-  await lock.acquire(never);
-  const lost = vi.fn();
-  lock.onLost(lost);
-  const cluster = new PostgresCluster(lock, silentLog);
-  await cluster.announce('active', '127.0.0.1:7000');
-  const pool = connectPostgres(url, { fence: lock.fence() });
-  closing.push(() => pool.close());
-  return { lock, cluster, pool, store: createStore(pool, undefined, lock.fence()), lost };
-}
-
-async function sql<Row extends object>(url: string, text: string): Promise<Row[]> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  try {
-    return (await client.query<Row>(text)).rows;
-  } finally {
-    await client.end();
-  }
-}
-
-/** The lock's session ends on the server, as after a crash of the process. */
-const endLockSession = (url: string, { lock }: TestNode): Promise<unknown> =>
-  sql(url, `select pg_terminate_backend(${lock.fence().lockPid}, 5000)`);
-
-const ownersOf = async ({ cluster }: TestNode): Promise<Set<Uuid | null>> => new Set((await cluster.view()).owners);
-
-/** A device of a tenant in this shard. */
-const deviceIn = (shard: number) =>
-  deviceCommit({ tenantId: `${newId().slice(0, -2)}${shard.toString(16).padStart(2, '0')}` });
+withNodes();
 
 describe.runIf(serverUrl)('nodes that share a database', () => {
   it('are all active, with numbers that increase, also on a database without migrations', async () => {
@@ -344,132 +287,5 @@ describe('shardOf in SQL', () => {
     expect(await node.store.actors.dueTimers(9, 10, [shard])).toEqual([timer]);
     expect(await node.store.actors.dueTimers(9, 10, [shard - 1, shard + 1])).toEqual([]);
     expect(await node.store.actors.dueTimers(9, 10, null)).toEqual([timer]);
-  });
-});
-
-describe.runIf(serverUrl)('nodes of builds with different levels', () => {
-  const older = { schema: 23, data: 1 };
-  const newer = { schema: 24, data: 2 };
-
-  it('are listed with their levels', async () => {
-    const url = await database();
-    const [first] = [await nodeOf(url, older), await nodeOf(url, newer)];
-    const { nodes, levels } = await first.cluster.view();
-    expect(nodes.map(({ schemaLevel, dataLevel }) => [schemaLevel, dataLevel])).toEqual([
-      [23, 1],
-      [24, 2],
-    ]);
-    expect(new Set(levels)).toEqual(new Set([0]));
-  });
-
-  it('raise the level of the shards that they own; an older one gets none of them', async () => {
-    const url = await database();
-    const old = await nodeOf(url, older);
-    const first = await nodeOf(url, newer);
-    await old.cluster.claim([1, 2, 3]);
-    await old.cluster.handOver([2], first.cluster.self);
-    await first.cluster.claim([4]);
-    expect((await old.cluster.view()).levels.slice(0, 6)).toEqual([0, 1, 2, 1, 2, 0]);
-    await first.cluster.handOver([2, 4], old.cluster.self);
-    await first.cluster.claim([1]);
-    expect((await old.cluster.view()).owners.slice(1, 5)).toEqual([
-      ...[old.cluster.self, first.cluster.self, old.cluster.self, first.cluster.self],
-    ]);
-  });
-
-  it('do not claim the shards of a newer one that has ended; another newer one does', async () => {
-    const url = await database();
-    const old = await nodeOf(url, older);
-    const first = await nodeOf(url, newer);
-    await old.cluster.claim([1]);
-    await first.cluster.claim([2]);
-    await endLockSession(url, first);
-    await old.cluster.fence([first.cluster.self]);
-    await old.cluster.claim([2]);
-    expect((await old.cluster.view()).owners[2]).toBe(first.cluster.self);
-    // A shard that is claimed together with it is not lost by that.
-    await old.cluster.claim([2, 3]);
-    expect((await old.cluster.view()).owners.slice(2, 4)).toEqual([first.cluster.self, old.cluster.self]);
-    const second = await nodeOf(url, newer);
-    await second.cluster.claim([2]);
-    expect((await old.cluster.view()).owners[2]).toBe(second.cluster.self);
-  });
-
-  it('are refused alone if they cannot read all shards', async () => {
-    const url = await database();
-    const first = await nodeOf(url, newer);
-    await first.cluster.claim([2]);
-    await first.lock.release();
-    const alone = lockOf(url, undefined, older).acquire(never);
-    await expect(alone).rejects.toThrow(
-      'has data of level 2, but this program version only reads 1: start a newer version',
-    );
-    const newest = lockOf(url, undefined, newer);
-    await newest.acquire(never);
-    expect(await sql(url, 'select distinct owner, data_level from shards')).toEqual([
-      { owner: newest.node, data_level: 2 },
-    ]);
-  });
-
-  it('log that the level rises when they start, as older nodes cannot take the shards back', async () => {
-    const url = await database();
-    const { log, lines } = recordingLog();
-    const start = async (levels: BuildLevels): Promise<AdvisoryLock> => {
-      const node = { ...longLivedLockParts.node, levels };
-      const lock = new AdvisoryLock(url, { ...longLivedLockParts, log, node, ownership: sharedOwnership });
-      closing.push(() => lock.release());
-      await lock.acquire(never);
-      return lock;
-    };
-    const warnings = () => lines.filter(({ level }) => level === 'warn');
-    await start(newer);
-    const old = await nodeOf(url, older);
-    await old.cluster.claim([1]);
-    await start(older);
-    expect(warnings()).toEqual([]);
-    const first = await start(newer);
-    expect(warnings()).toEqual([
-      {
-        level: 'warn',
-        fields: { data_level: 2, shards_data_level: 1 },
-        message: 'data level raised: old nodes cannot take back the shards that this node gets',
-      },
-    ]);
-    await old.cluster.handOver([1], first.node);
-    await start(newer);
-    expect(warnings()).toHaveLength(1);
-  });
-
-  it('keep a level that is given for a new shard', async () => {
-    const url = await database();
-    const node = await nodeOf(url, older);
-    await sql(url, `insert into shards (shard, owner, epoch, data_level) values (7, '${node.cluster.self}', 1, 3)`);
-    expect(await sql(url, 'select data_level from shards where shard = 7')).toEqual([{ data_level: 3 }]);
-  });
-
-  it('add the levels after a transaction that reads the nodes; the other nodes renew their leases until then', async () => {
-    const url = await database();
-    const first = await nodeOf(url);
-    await sql(url, 'drop trigger keep_data_level on shards');
-    let renewals = 0;
-    first.lock.onRenewed(() => {
-      renewals += 1;
-    });
-    const reader = new pg.Client({ connectionString: url });
-    await reader.connect();
-    closing.push(() => reader.end());
-    await reader.query('begin; lock table nodes in access share mode');
-    const { log, lines } = recordingLog();
-    const second = new AdvisoryLock(url, { ...longLivedLockParts, log, ownership: sharedOwnership });
-    closing.push(() => second.release());
-    const acquired = second.acquire(never);
-    await eventually(() => lines.length >= 2);
-    const before = renewals;
-    await eventually(() => renewals >= before + 2);
-    expect(lines.map(({ message }) => message)).toContain('schema not changed: a table is in use; retrying');
-    await reader.query('commit');
-    await acquired;
-    expect(first.lost).not.toHaveBeenCalled();
-    expect(await sql(url, `select tgname from pg_trigger where tgname = 'keep_data_level'`)).toHaveLength(1);
   });
 });
