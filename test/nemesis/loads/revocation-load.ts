@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { Device } from '../../../src/device/device.ts';
 import { connect, register } from '../../support/device.ts';
 import type { ApiResponse } from '../../support/service.ts';
@@ -52,7 +53,10 @@ export class RevocationLoad extends CyclicLoad {
     for (let n = 0; n < 5; n++) if ((await this.until(202, () => this.#command())) === null) return;
     // Commands that are in progress while the device is revoked.
     const racing = [1, 2, 3].map(() => answerOf(this.#command()));
-    if ((await this.until(200, () => this.node.post(`/v1/device/${id}/revoke`))) === null) return;
+    // Without a key, a request that was given up could revoke the device again after its reinstatement.
+    const headers = { 'idempotency-key': randomUUID() };
+    const revoke = () => this.node.post(`/v1/device/${id}/revoke`, undefined, headers);
+    if ((await this.until(200, revoke)) === null) return;
     await this.#recordAnswer(id);
     await Promise.all(racing);
     for (let n = 0; n < 4; n++) await this.#assertRevoked(id);
