@@ -123,6 +123,8 @@ export interface HttpServiceOptions extends Partial<RestParts> {
   artifactFiles?: ArtifactFiles;
   /** Default: the process owns everything. */
   shards?: LocalShards;
+  /** Entries of each kind in the cache; 10,000 by default. */
+  maxCacheEntries?: number;
 }
 
 const UNLIMITED: FixedRates = { anonymous: 0, session: 0, signIns: 0 };
@@ -144,7 +146,7 @@ export async function startHttpServiceOn<Kept extends Store>(
   change: (userId: string, changes: Partial<User>) => void | Promise<void>,
 ): Promise<HttpService<Kept>> {
   const { rateLimits, fixedRates, mcpLimits, graphqlLimits, artifactFiles, invalidations, shards, ...more } = options;
-  const { verifiers = [], production = false } = options;
+  const { verifiers = [], production = false, maxCacheEntries = 10_000 } = options;
   const clock = testClock(Date.now());
   const errors: object[] = [];
   const log: Log = { debug() {}, info() {}, warn() {}, error: (fields) => void errors.push(fields) };
@@ -153,7 +155,7 @@ export async function startHttpServiceOn<Kept extends Store>(
   const runtime = new Runtime({ store, definitions, clock, log, ...(shards && { shards }) });
   await runtime.start();
   const state: HttpService['state'] = { draining: false, stopping: false, cacheHealthy: true, mqtt: 'operational' };
-  const cache: Cache = new MemoryCache(clock, { maxEntries: 10_000 });
+  const cache: Cache = new MemoryCache(clock, { maxEntries: maxCacheEntries });
   cache.healthy = () => state.cacheHealthy;
   const sealer = makeSealer(randomBytes(32));
   const { privateKey } = await generateKeyPair('EdDSA', { extractable: true });

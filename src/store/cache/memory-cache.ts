@@ -11,18 +11,22 @@ interface Entry {
   until: EpochMs;
 }
 
-/** Maximum number of entries; the least recently used are evicted first. */
+/** Maximum number of entries of one kind; the least recently used are evicted first. */
 const MAX_ENTRIES = 200_000;
 
-/** Cache of this process only. */
+/**
+ * Cache of this process only. Each kind of key, the text before the first colon, has its own bound: entries that anyone
+ * can create, such as those of command-line sign-ins, evict no sessions.
+ */
 export class MemoryCache implements Cache {
-  readonly #entries: LRUCache<string, Entry>;
+  readonly #entries = new Map<string, LRUCache<string, Entry>>();
+  readonly #maxEntries: number;
   readonly #subscriptions = new ChannelSubscriptions();
   readonly #clock: Clock;
 
-  /** Allocates memory for `maxEntries` at once. */
+  /** `maxEntries`: of each kind. */
   constructor(clock: Clock, { maxEntries = MAX_ENTRIES }: { maxEntries?: number } = {}) {
-    this.#entries = new LRUCache({ max: maxEntries });
+    this.#maxEntries = maxEntries;
     this.#clock = clock;
   }
 
@@ -31,7 +35,7 @@ export class MemoryCache implements Cache {
   }
 
   async set(key: string, value: string, ttlMs: number): Promise<void> {
-    this.#entries.set(key, { value, until: this.#clock.now() + Math.max(1, ttlMs) });
+    this.#ofKind(key).set(key, { value, until: this.#clock.now() + Math.max(1, ttlMs) });
   }
 
   async add(key: string, value: string, ttlMs: number): Promise<boolean> {
@@ -42,12 +46,12 @@ export class MemoryCache implements Cache {
 
   async take(key: string): Promise<string | null> {
     const value = this.#liveEntry(key)?.value ?? null;
-    this.#entries.delete(key);
+    this.#ofKind(key).delete(key);
     return value;
   }
 
   async delete(key: string): Promise<void> {
-    this.#entries.delete(key);
+    this.#ofKind(key).delete(key);
   }
 
   /** Value and remaining time to live in milliseconds; null if the key is free. */
@@ -58,7 +62,7 @@ export class MemoryCache implements Cache {
 
   /** Keys of all entries, including expired ones that were not removed yet. */
   keys(): Iterable<string> {
-    return this.#entries.keys();
+    return [...this.#entries.values()].flatMap((entries) => [...entries.keys()]);
   }
 
   async publish(channel: string, message: string): Promise<void> {
@@ -71,7 +75,8 @@ export class MemoryCache implements Cache {
   }
 
   sizes(): CollectionSizes {
-    return { cache_entries: this.#entries.size, ...this.#subscriptions.sizes() };
+    const entries = [...this.#entries.values()].reduce((sum, { size }) => sum + size, 0);
+    return { cache_entries: entries, ...this.#subscriptions.sizes() };
   }
 
   healthy(): boolean {
@@ -84,10 +89,22 @@ export class MemoryCache implements Cache {
   }
 
   #liveEntry(key: string): Entry | null {
-    const entry = this.#entries.get(key);
+    const entries = this.#ofKind(key);
+    const entry = entries.get(key);
     if (entry === undefined) return null;
     if (this.#clock.now() < entry.until) return entry;
-    this.#entries.delete(key);
+    entries.delete(key);
     return null;
+  }
+
+  #ofKind(key: string): LRUCache<string, Entry> {
+    const kind = key.slice(0, key.indexOf(':') + 1);
+    let entries = this.#entries.get(kind);
+    if (entries === undefined) {
+      // With `max` instead of `maxSize` memory for all entries would be allocated here.
+      entries = new LRUCache({ maxSize: this.#maxEntries, sizeCalculation: () => 1 });
+      this.#entries.set(kind, entries);
+    }
+    return entries;
   }
 }

@@ -16,4 +16,11 @@ describe('a cache in memory', () => {
     expect(await cache.take('key')).toBeNull();
     expect(await cache.add('key', 'two', 1)).toBe(true);
   });
+
+  it('evicts the least recently used entry of one kind, and none of another', async () => {
+    const cache = new MemoryCache(testClock(), { maxEntries: 2 });
+    for (const key of ['session:1', 'handshake:1', 'handshake:2', 'handshake:3']) await cache.set(key, 'x', 1_000);
+    expect([...cache.keys()]).toEqual(expect.arrayContaining(['session:1', 'handshake:2', 'handshake:3']));
+    expect(cache.sizes().cache_entries).toBe(3);
+  });
 });

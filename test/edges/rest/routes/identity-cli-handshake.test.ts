@@ -47,6 +47,20 @@ describe('the CLI handshake', () => {
     expect((await poll()).body.code).toBe('GONE');
   });
 
+  it('of others, in any number, ends no sign-in link', async () => {
+    await service.close();
+    service = await startHttpService({ maxCacheEntries: 5 });
+    browser = browserAt(service.url);
+    const { url } = (await service.call('POST', '/v1/auth/link', { token: (await service.owner()).token, body: {} }))
+      .body;
+    for (let n = 0; n < 10; n += 1) {
+      const opened = await fetch(`${service.url}/v1/auth/cli?code=${random()}&challenge=${random()}`);
+      expect(opened.status).toBe(200);
+    }
+    expect((await signIn(url.split('#sign-in=')[1])).status).toBe(204);
+    expect(service.services.cache.sizes().cache_entries).toBeLessThan(10);
+  });
+
   it('returns a token that expires after an hour', async () => {
     await page();
     await signIn(await service.token('ada', { ttlS: 86_400 }));
