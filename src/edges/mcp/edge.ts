@@ -244,6 +244,9 @@ export class McpEdge implements SizeReporter {
     const refusal = isInitialize ? null : protocolVersionRefusal(authenticated.request.headers);
     if (refusal !== null) return sendRefusal(authenticated, refusal);
     if (isInitialize && id !== null) return sendRefusal(authenticated, INITIALIZE_IN_SESSION);
+    const opening = isInitialize ? await this.#chargeMessages(authenticated, messages) : null;
+    const overRate = opening?.[0]?.refusal ?? null;
+    if (overRate !== null) return sendRefusal(authenticated, overRate);
     const transport = isInitialize
       ? await this.#openSession(authenticated)
       : id === null
@@ -253,7 +256,7 @@ export class McpEdge implements SizeReporter {
     await this.#connected;
     if (transport !== this.#statelessTransport && hasPendingId(transport, messages))
       return sendRefusal(authenticated, DUPLICATE_REQUEST_ID);
-    const contexts = await this.#chargeMessages(authenticated, messages);
+    const contexts = opening ?? (await this.#chargeMessages(authenticated, messages));
     // The credential may have been revoked in between.
     if (transport.closed) return sendRefusal(authenticated, UNKNOWN_SESSION);
     transport.post(authenticated, messages, contexts, isBatch);

@@ -46,8 +46,10 @@ export function parseMessages(body: Json): Outcome<ParsedPost> {
   return done({ messages, isBatch: batch, isInitialize: initializes });
 }
 
-/** Only these methods count against the tenant's rate limit (contract §2). */
-const rateLimitedMethods: ReadonlySet<string> = new Set(['tools/call', 'resources/read']);
+/** These methods count against the tenant's rate limit: those that read what is stored, or start a session. */
+const rateLimitedMethods: ReadonlySet<string> = new Set([
+  ...['tools/call', 'resources/read', 'resources/list', 'resources/subscribe', 'completion/complete', 'initialize'],
+]);
 
 export const isRateLimited = (message: JSONRPCMessage): boolean =>
   'method' in message && 'id' in message && rateLimitedMethods.has(message.method);

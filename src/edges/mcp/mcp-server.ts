@@ -28,14 +28,7 @@ import type { ClientInteraction, ElicitationReply } from './client-interaction.t
 import { completeArgument } from './completions.ts';
 import { type McpTransport, requestContextOf, type ToolCallRequest } from './mcp-transport.ts';
 import { promptsFor, renderPrompt } from './prompts.ts';
-import {
-  listResources,
-  parseResourceUri,
-  readResource,
-  refusalError,
-  resources,
-  resourceTemplates,
-} from './resources.ts';
+import { listResources, parseResourceUri, readResource, resources, resourceTemplates } from './resources.ts';
 import type { Subscriber, Subscriptions } from './subscriptions.ts';
 import { refusalResult, withTextContent } from './tool-results.ts';
 import { findTool, toolsFor } from './tools/tool-list.ts';
@@ -124,9 +117,7 @@ export class McpServer {
     this.protocol.setRequestHandler(
       ReadResourceRequestSchema,
       this.#guarded(({ params: { uri } }, { authInfo }) => {
-        const { caller, refusal } = requestContextOf(authInfo);
-        if (refusal !== null) throw refusalError(refusal, uri);
-        return readResource(perform, caller, uri);
+        return readResource(perform, requestContextOf(authInfo).caller, uri);
       }),
     );
   }

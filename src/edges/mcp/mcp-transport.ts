@@ -27,6 +27,7 @@ import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import { errorText, fieldErrors } from '../../domain/field-errors.ts';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Caller } from '../../operations/operation.ts';
+import { refusalError } from './resources.ts';
 
 /** Context of a received message. */
 export interface RequestContext {
@@ -100,6 +101,12 @@ export abstract class McpTransport implements Transport {
       }
       if (message.method === 'tools/call') {
         this.#call(message, context);
+        return;
+      }
+      if (context.refusal !== null) {
+        const { code, message: text, data } = refusalError(context.refusal, message.params?.uri as string | undefined);
+        const error = { code, message: text, data };
+        this.send({ jsonrpc: '2.0', id: message.id, error }).catch((thrown: Error) => this.onerror?.(thrown));
         return;
       }
     }

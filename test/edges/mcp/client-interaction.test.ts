@@ -62,9 +62,31 @@ describe.each(transports)('over %s', (transport) => {
       const id = await device('smart_lock', 'Front\u202e door');
       const body = structured(await requested(yes, unlock(id)));
       expect(body).toEqual({ success: true, command_id: expect.any(String), message_id: expect.any(String) });
-      expect(requests).toEqual([`The action unlock is critical. Do it on “Front door” (${id})?`]);
+      expect(requests).toEqual([
+        [
+          'The action “unlock” is critical and waits for your confirmation.',
+          `Device “Front door” (${id})`,
+          '  Change “locked”: null → false',
+          'Do it on this device?',
+        ].join('\n'),
+      ]);
       const { command } = (await mine.call('GET', `/commands/${body.command_id}`)).body;
       expect(command).toMatchObject({ status: 'dispatched', confirmed_by: mine.userId });
+    });
+
+    it('is asked with its parameters and changes, and a name does not read as part of the question', async () => {
+      const id = await device('valve', 'Valve” (1). Also open “Garage');
+      await mine.report(id, { flow: 5 });
+      await requested({ action: 'decline' }, unlock(id, { action: 'set_flow', params: { percent: 100 } }));
+      expect(requests).toEqual([
+        [
+          'The action “set_flow” is critical and waits for your confirmation.',
+          'Parameter “percent”: 100',
+          `Device “Valve 1. Also open Garage” (${id})`,
+          '  Change “flow”: 5 → 100',
+          'Do it on this device?',
+        ].join('\n'),
+      ]);
     });
 
     it('is cancelled when the user declines', async () => {
@@ -112,7 +134,8 @@ describe.each(transports)('over %s', (transport) => {
       const { results } = structured(await requested(yes, { target_type: 'group', target_id: slug, action: 'unlock' }));
       expect(results.map(({ status }: Body) => status)).toEqual(['dispatched', 'dispatched']);
       expect(requests).toHaveLength(1);
-      expect(requests[0]).toContain('Back door');
+      expect(requests[0]).toContain('Device “Back door”');
+      expect(requests[0]).toContain('Do it on these 2 devices?');
       const no = structured(
         await requested({ action: 'decline' }, { target_type: 'group', target_id: slug, action: 'unlock' }),
       );

@@ -196,17 +196,28 @@ describe('a POST', () => {
 });
 
 describe('the rate limit', () => {
-  it('counts tools/call and resources/read as one each, and nothing else', async () => {
+  it('counts each request that reads what is stored or starts a session, and nothing else', async () => {
     await open({ rateLimits: { free: 1_000 } });
     const remaining = async (body: unknown, headers: RequestHeaders = {}) =>
       Number(/r=(\d+)/.exec((await sendRequest(body, headers)).headers.get('ratelimit') ?? '')?.[1] ?? Number.NaN);
     const before = await remaining(WHOAMI);
     const session = await begin();
-    for (const method of ['tools/list', 'resources/list', 'prompts/list', 'ping']) {
+    for (const method of ['tools/list', 'prompts/list', 'ping']) {
       expect([method, await remaining(rpc(method), session)]).toEqual([method, Number.NaN]);
     }
-    expect(await remaining(rpc('resources/read', { uri: `twin://homes/${mine.homeId}` }), session)).toBe(before - 1);
-    expect(await remaining(WHOAMI, session)).toBe(before - 2);
+    const uri = `twin://homes/${mine.homeId}`;
+    const completed = { ref: { type: 'ref/prompt', name: 'check_house' }, argument: { name: 'home_id', value: '' } };
+    const counted = [
+      rpc('resources/read', { uri }),
+      rpc('resources/list'),
+      rpc('resources/subscribe', { uri }),
+      rpc('completion/complete', completed),
+      WHOAMI,
+    ];
+    // initialize was the first.
+    const left: number[] = [];
+    for (const body of counted) left.push(await remaining(body, session));
+    expect(left).toEqual([2, 3, 4, 5, 6].map((used) => before - used));
     expect(
       await remaining(
         [
@@ -215,7 +226,7 @@ describe('the rate limit', () => {
         ],
         session,
       ),
-    ).toBe(before - 4);
+    ).toBe(before - 8);
   });
 
   it('refuses a tool with a result that contains the retry time', async () => {
@@ -231,6 +242,10 @@ describe('the rate limit', () => {
     expect(last.body.result.content[0].text).toContain('Retry after');
     const read = await sendRequest(rpc('resources/read', { uri: `twin://homes/${mine.homeId}` }));
     expect(read.body.error.data.code).toBe('RATE_LIMIT_EXCEEDED');
+    expect((await sendRequest(rpc('resources/list'))).body.error.data.code).toBe('RATE_LIMIT_EXCEEDED');
+    const refused = await sendRequest(INITIALIZE);
+    expect([refused.status, refused.body.code]).toEqual([429, 'RATE_LIMIT_EXCEEDED']);
+    expect(refused.headers.get('mcp-session-id')).toBeNull();
     expect((await sendRequest(rpc('tools/list'))).body.result.tools).toHaveLength(25);
   });
 

@@ -13,13 +13,13 @@ const OTHER_CONFIRMER_HINT =
  * model.
  */
 export async function elicitConfirmation(
-  { caller, services, client, args }: McpToolCall,
+  { caller, services, client }: McpToolCall,
   pending: readonly CommandToConfirm[],
 ): Promise<{ reply: ElicitationReply | null; hint: string }> {
   if (!(await mayConfirmOwn(services, caller))) return { reply: null, hint: OTHER_CONFIRMER_HINT };
   const until = Math.min(...pending.map(({ expires_at }) => Date.parse(expires_at)));
   return {
-    reply: await client.elicit(confirmationQuestion(services, String(args.action), pending), until),
+    reply: await client.elicit(await confirmationQuestion(services.actors, pending), until),
     hint: PREVIEW_HINT,
   };
 }
