@@ -92,7 +92,11 @@ export const settingsTable = [
     '50/500',
     'messages per second and burst of one device; above it reading from its socket pauses',
   ),
-  setting('MQTT_MAX_CONNECTIONS', '20000', 'maximum number of concurrent MQTT connections'),
+  setting(
+    'MQTT_MAX_CONNECTIONS',
+    '20000',
+    'maximum number of MQTT connections that have signed in; a quarter as many may be about to',
+  ),
   setting(
     'MAX_LIVE_ACTORS',
     '150000',

@@ -110,6 +110,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
   readonly #commandWriter: CommandWriter;
   readonly #receiver: MessageReceiver;
   readonly #connections = new Set<ClientConnection>();
+  #signedIn = 0;
   #stopping = false;
 
   constructor(parts: MqttParts) {
@@ -163,7 +164,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
       upgrade: listeners.upgrade,
       accept: running.accept,
       connections: () => this.#connections.size,
-      sizes: () => this.sizes(),
+      sizes: () => ({ ...this.sizes(), ...listeners.sizes() }),
       endTenants: running.endTenants,
       close: async () => {
         listeners.close();
@@ -198,7 +199,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
     };
     return {
       accept: (source, address, transport) => {
-        if (this.#stopping || this.#connections.size >= settings.maxConnections) return null;
+        if (this.#stopping || this.#signedIn >= settings.maxConnections) return null;
         const connection = new MqttConnection(source, address, this.#limits);
         this.#register(connection, transport);
         broker.handle(connection);
@@ -229,14 +230,17 @@ export class MqttSessionLayer implements BrokerCallbacks {
     const { connection } = peer;
     const { sessions, actors } = this.#parts.services;
     if (connection.closing || this.#stopping || !actors.owns(peer.tenantId)) return false;
+    if (this.#signedIn >= this.#parts.settings.maxConnections) return false;
     if (peer.kind === 'user') {
       if (isTenantKnownInactive(actors, peer.tenantId)) return false;
+      this.#countSignedIn(connection);
       this.#userSessions.add(peer);
       connection.once('close', () => this.#userSessions.remove(peer));
       return true;
     }
     const { deviceId, tenantId, clientId: sessionId, keyVersion } = peer;
     if (isDeviceKnownInactive(actors, deviceId, tenantId)) return false;
+    this.#countSignedIn(connection);
     const old = this.#devices.add(peer);
     sessions.open({ deviceId, tenantId, sessionId, keyVersion, subscribed: false });
     old?.end('takeover');
@@ -286,6 +290,13 @@ export class MqttSessionLayer implements BrokerCallbacks {
     connection.once('close', () => {
       this.#connections.delete(connection);
       this.#meter.closed(connection.reason ?? 'peer');
+    });
+  }
+
+  #countSignedIn(connection: ClientConnection): void {
+    this.#signedIn += 1;
+    connection.once('close', () => {
+      this.#signedIn -= 1;
     });
   }
 

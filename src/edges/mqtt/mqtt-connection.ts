@@ -18,6 +18,9 @@ const withheldTypes: ReadonlySet<number> = new Set([PUBLISH, PUBACK]);
 const MAX_LENGTH_SHIFT = 21;
 const EMPTY = Buffer.alloc(0);
 
+/** Event of an `MqttConnection` whose CONNECT was accepted. */
+export const SIGNED_IN = 'signedIn';
+
 /**
  * Byte stream between a peer's socket (TCP, TLS or WebSocket) and aedes, which enforces no limits. Packet sizes are
  * checked from the fixed header while bytes arrive, so an oversized packet ends the connection before it is buffered.
@@ -87,6 +90,7 @@ export class MqttConnection extends Duplex implements ClientConnection {
     if (this.#phase === 'closed') return;
     this.#phase = 'open';
     this.#handler = handler;
+    this.emit(SIGNED_IN);
     this.resumeReading();
   }
 

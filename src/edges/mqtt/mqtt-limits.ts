@@ -7,6 +7,12 @@ export interface MqttLimits {
   maxPacketBytes: number;
   /** Bytes of further packets that are buffered while the CONNECT is being answered. */
   maxBufferedBytesBeforeConnack: number;
+  /** Connections of one network (an IPv4 address, a /64 of IPv6) that have not signed in. */
+  unauthenticatedPerNetwork: number;
+  /** All connections that have not signed in, as a share of the maximum of those that have. */
+  unauthenticatedShare: number;
+  /** One of them that is older may be ended for a new one. */
+  signInMs: number;
   /** Send queue of one peer, and how long the peer may read none of it. */
   queuedBytes: number;
   stallMs: number;
@@ -34,6 +40,9 @@ export const defaultMqttLimits: MqttLimits = {
   maxPacketBytesBeforeConnack: 4_096,
   maxPacketBytes: 65_536,
   maxBufferedBytesBeforeConnack: 16_384,
+  unauthenticatedPerNetwork: 256,
+  unauthenticatedShare: 0.25,
+  signInMs: 2_000,
   queuedBytes: 1_048_576,
   stallMs: 5_000,
   inFlight: 32,

@@ -2,13 +2,15 @@ import type { IncomingMessage } from 'node:http';
 import { createServer, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { createWebSocketStream } from 'ws';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Lease } from '../../domain/lease.ts';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { guardWrites } from '../../domain/write-guard.ts';
 import { trustedAddresses } from '../shared/client-address.ts';
+import { UnauthenticatedConnections } from '../shared/unauthenticated-connections.ts';
 import { makeWebSocketServer, refuseUpgrade } from '../shared/upgrade.ts';
-import type { MqttConnection } from './mqtt-connection.ts';
+import { type MqttConnection, SIGNED_IN } from './mqtt-connection.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { Transport } from './mqtt-meter.ts';
 import { createTlsListener, withClientAddress } from './proxied-connections.ts';
@@ -49,6 +51,7 @@ export interface MqttListeners {
   tlsPort: number | null;
   /** Handles an HTTP upgrade request for the path `/mqtt`. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  sizes(): CollectionSizes;
   /** Stops accepting connections. */
   close(): void;
 }
@@ -74,30 +77,52 @@ export async function openListeners(
     route: RouteConnection | null;
   },
 ): Promise<MqttListeners> {
-  const take = (socket: Socket, address: string, transport: Transport) => {
+  const mostUnauthenticated = Math.ceil(settings.maxConnections * limits.unauthenticatedShare);
+  const unauthenticated = new UnauthenticatedConnections({
+    perNetwork: limits.unauthenticatedPerNetwork,
+    total: mostUnauthenticated,
+    signInMs: limits.signInMs,
+  });
+  const take = (socket: Socket, address: string, transport: Transport, signedIn: () => void) => {
     guardWrites(socket, () => lease.valid());
     socket.setNoDelay(true);
     socket.setKeepAlive(true, KEEP_ALIVE_MS);
-    const acceptHere = () => void (accept(socket, address, transport) === null && socket.destroy());
+    let isHere = false;
+    const acceptHere = () => {
+      isHere = true;
+      const connection = accept(socket, address, transport);
+      if (connection === null) socket.destroy();
+      else connection.once(SIGNED_IN, signedIn);
+    };
     if (route === null) acceptHere();
-    else void route(socket, address, transport, acceptHere);
+    else void route(socket, address, transport, acceptHere).then(() => isHere || signedIn());
   };
   const { trustedProxies = [] } = settings;
   const proxies =
     trustedProxies.length === 0 ? null : { isTrusted: trustedAddresses(trustedProxies), timeoutMs: limits.connectMs };
+  /** The address of a balancer is not that of its clients. */
+  const admit = (socket: Socket, address: string) => {
+    const signedIn = unauthenticated.admit(socket, proxies?.isTrusted(address) ? null : address);
+    if (signedIn === null) socket.destroy();
+    return signedIn;
+  };
   const plain = createServer((socket) => {
-    withClientAddress(socket, proxies, (address) => take(socket, address, 'tcp'));
+    withClientAddress(socket, proxies, (address) => {
+      const signedIn = admit(socket, address);
+      if (signedIn !== null) take(socket, address, 'tcp', signedIn);
+    });
   });
   const servers = [plain];
-  plain.maxConnections = settings.maxConnections;
+  const mostConnections = settings.maxConnections + mostUnauthenticated;
+  plain.maxConnections = mostConnections;
   const port = await listen(plain, settings.port, settings.host);
   let tlsPort: number | null = null;
   if (settings.tls !== null) {
     const { port: tlsPortSetting, ...certificate } = settings.tls;
-    const tls = createTlsListener({ ...certificate, handshakeMs: limits.connectMs, proxies }, (socket, address) =>
-      take(socket, address, 'tls'),
+    const tls = createTlsListener({ ...certificate, handshakeMs: limits.connectMs, proxies, admit }, (socket, from) =>
+      take(socket, from.address, 'tls', from.signedIn),
     );
-    tls.maxConnections = settings.maxConnections;
+    tls.maxConnections = mostConnections;
     tlsPort = await listen(tls, tlsPortSetting, settings.host).catch((error: unknown) => {
       plain.close();
       throw error;
@@ -115,10 +140,13 @@ export async function openListeners(
   return {
     port,
     tlsPort,
+    sizes: () => unauthenticated.sizes(),
     upgrade(request, socket, head) {
       if (!open) return refuseUpgrade(request, socket, SHUTTING_DOWN, { newId });
       if (!offers(request)) return refuseUpgrade(request, socket, SUBPROTOCOL_MISSING, { newId });
       const address = addressOf(request);
+      const signedIn = unauthenticated.admit(socket, proxies?.isTrusted(address) ? null : address);
+      if (signedIn === null) return refuseUpgrade(request, socket, TOO_MANY_CONNECTIONS, { newId });
       webSockets.handleUpgrade(request, socket, head, (webSocket) => {
         // Only binary frames carry MQTT [MQTT-6.0.0-1].
         webSocket.on('message', (_data, isBinary) => isBinary || webSocket.terminate());
@@ -127,9 +155,15 @@ export async function openListeners(
         const acceptHere = () => {
           peer.connection = accept(stream, address, 'websocket');
           if (peer.connection === null) webSocket.terminate();
+          else peer.connection.once(SIGNED_IN, signedIn);
         };
         if (route === null) acceptHere();
-        else void route(stream, address, 'websocket', acceptHere).then(() => markElsewhere(peer));
+        else {
+          void route(stream, address, 'websocket', acceptHere).then(() => {
+            markElsewhere(peer);
+            if (peer.isElsewhere) signedIn();
+          });
+        }
         // A WebSocket message is in memory before the size of its first packet can be checked.
         limitBytesBeforeConnack(peer, socket, limits.maxPacketBytesBeforeConnack + WS_FRAMING_BYTES);
       });
@@ -147,6 +181,11 @@ function offers(request: IncomingMessage): boolean {
 }
 
 const SHUTTING_DOWN: Refusal = { code: 'OVERLOADED', detail: 'This process is shutting down.', retryAfterS: 1 };
+const TOO_MANY_CONNECTIONS: Refusal = {
+  code: 'OVERLOADED',
+  detail: 'Too many connections of this address, or of all addresses, have not signed in.',
+  retryAfterS: 2,
+};
 const SUBPROTOCOL_MISSING: Refusal = {
   code: 'VALIDATION_FAILED',
   detail: `Sec-WebSocket-Protocol must offer ${SUBPROTOCOL}.`,

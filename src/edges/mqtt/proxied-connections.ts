@@ -46,28 +46,56 @@ interface TlsListenerSettings {
   key: string | Buffer;
   handshakeMs: Milliseconds;
   proxies: TrustedProxies | null;
+  /** Called before the handshake; null if the connection is refused, and destroyed. */
+  admit(connection: Socket, address: string): SignedIn | null;
 }
+
+/** To be called when the client has signed in. */
+type SignedIn = () => void;
+
+interface TlsClient {
+  address: string;
+  signedIn: SignedIn;
+}
+
+/** Address and port of the peer: both the connection and its TLS socket have them. */
+const peerOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`;
 
 /** A listener for TLS connections; a trusted balancer may send a PROXY protocol header before the handshake. */
 export function createTlsListener(
-  { cert, key, handshakeMs, proxies }: TlsListenerSettings,
-  take: (socket: Socket, address: string) => void,
+  { cert, key, handshakeMs, proxies, admit }: TlsListenerSettings,
+  take: (socket: Socket, client: TlsClient) => void,
 ): Server {
   const tls = createTlsServer({ cert, key, minVersion: 'TLSv1.2', handshakeTimeout: handshakeMs });
-  tls.on('secureConnection', (socket) => take(socket, normalizeAddress(socket.remoteAddress ?? '')));
+  const handshakes = new Map<string, TlsClient>();
+  tls.on('connection', (connection) => {
+    const address = normalizeAddress(connection.remoteAddress ?? '');
+    const signedIn = admit(connection, address);
+    if (signedIn === null) return;
+    const peer = peerOf(connection);
+    handshakes.set(peer, { address, signedIn });
+    connection.once('close', () => handshakes.get(peer)?.signedIn === signedIn && handshakes.delete(peer));
+  });
+  tls.on('secureConnection', (socket) => {
+    const client = handshakes.get(peerOf(socket));
+    if (client === undefined) socket.destroy();
+    else take(socket, client);
+  });
   tls.on('tlsClientError', (_error, socket) => socket.destroy());
   if (proxies === null) return tls;
   const secureContext = createSecureContext({ cert, key, minVersion: 'TLSv1.2', sessionIdContext: 'twinkeep mqtt' });
   return createServer((connection) => {
     withClientAddress(connection, proxies, (address, isProxied) => {
       if (!isProxied) return void tls.emit('connection', connection);
+      const signedIn = admit(connection, address);
+      if (signedIn === null) return;
       const socket = new TLSSocket(connection, { isServer: true, secureContext });
       const timer = setTimeout(() => socket.destroy(), handshakeMs);
       socket.on('error', () => socket.destroy());
       socket.once('close', () => clearTimeout(timer));
       socket.once('secure', () => {
         clearTimeout(timer);
-        take(socket, address);
+        take(socket, { address, signedIn });
       });
     });
   });

@@ -356,7 +356,7 @@ describe('before the sign-in, a peer', () => {
     await edge.close();
   });
 
-  it('is refused above the maximum number of connections', async () => {
+  it('is refused above the maximum number of signed-in connections', async () => {
     const service = new EdgeHarness();
     const edge = await service.open({
       settings: {
@@ -367,11 +367,16 @@ describe('before the sign-in, a peer', () => {
         deviceRate: { perSecond: 50, burst: 500 },
       },
     });
-    const peers = [await Raw.open(edge.port), await Raw.open(edge.port), await Raw.open(edge.port)];
-    await peers[2]?.closed();
-    expect(peers[0]?.ended).toBe(false);
-    for (const peer of peers) peer.socket.destroy();
-    await eventually(() => expect(edge.connections()).toBe(0));
+    const tenant = service.addTenant();
+    const devices: Device[] = [];
+    for (let n = 0; n < 2; n += 1) devices.push(await Device.connect(service, service.addDevice(tenant), edge.port));
+    const third = await Raw.open(edge.port);
+    await third.closed();
+    expect(devices.map(({ mqtt }) => mqtt.connected)).toEqual([true, true]);
+    await devices[0]?.mqtt.endAsync();
+    await eventually(() => expect(edge.connections()).toBe(1));
+    const next = await Device.connect(service, service.addDevice(tenant), edge.port);
+    await Promise.all([devices[1], next].map((one) => one?.mqtt.endAsync()));
     await edge.close();
   });
 });

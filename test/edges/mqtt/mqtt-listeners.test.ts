@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
-import { credentials, Device, eventually, packets } from './client.ts';
+import { credentials, Device, eventually, packets, Raw } from './client.ts';
 import { EdgeHarness, type TestDevice } from './edge-harness.ts';
 
 const tlsFile = (name: string) => readFileSync(new URL(`../../support/tls/${name}`, import.meta.url));
@@ -54,6 +54,52 @@ describe('over TLS', () => {
     client.mqtt.publish(client.topic('state'), 'x'.repeat(70_000));
     await client.closed();
     expect(service.counted['closed oversized']).toBe(1);
+  });
+});
+
+describe('silent connections of one address', () => {
+  const tls = { port: 0, cert: tlsFile('localhost.crt'), key: tlsFile('localhost.key') };
+  const settings = { host: '127.0.0.1', port: 0, tls, maxConnections: 40, deviceRate: { perSecond: 50, burst: 500 } };
+  const silent = (port: number) => Promise.all(Array.from({ length: 10 }, () => Raw.open(port)));
+  const ended = (peers: readonly Raw[]) => peers.filter((peer) => peer.ended).length;
+
+  it.each(['tcp', 'tls'])('do not keep a device out, over %s', async (transport) => {
+    edge = await service.open({ settings, limits: { unauthenticatedPerNetwork: 3, signInMs: 0 } });
+    const port = transport === 'tcp' ? edge.port : (edge.tlsPort as number);
+    const peers = await silent(port);
+    await eventually(() => expect(ended(peers)).toBe(7));
+    const client = await talk(`${transport === 'tcp' ? 'mqtt' : 'mqtts'}://localhost:${port}`, { ca: tls.cert });
+    // The device has taken the place of one of them, and has left it for the next one.
+    expect(ended(peers)).toBe(8);
+    expect(edge.sizes().unauthenticated_connections).toBe(2);
+    await client.send('state', { state: { on: true } });
+    await client.mqtt.endAsync();
+    for (const peer of peers) peer.socket.destroy();
+    await eventually(() => expect(edge.sizes().unauthenticated_connections).toBe(0));
+  });
+
+  it('are refused while the others may be signing in', async () => {
+    edge = await service.open({ settings, limits: { unauthenticatedPerNetwork: 3, signInMs: 3_600_000 } });
+    const peers = await silent(edge.port);
+    await eventually(() => expect(peers.map((peer) => peer.ended)).toEqual(peers.map((_, n) => n >= 3)));
+    peers[0]?.socket.destroy();
+    await eventually(() => expect(edge.sizes().unauthenticated_connections).toBe(2));
+    const client = await talk(`mqtt://localhost:${edge.port}`);
+    await client.mqtt.endAsync();
+    for (const peer of peers) peer.socket.destroy();
+  });
+
+  it('of all addresses together take no place of a signed-in device', async () => {
+    edge = await service.open({ settings: { ...settings, maxConnections: 4 }, limits: { signInMs: 0 } });
+    const tenant = service.addTenant();
+    const devices: Device[] = [];
+    for (let n = 0; n < 3; n += 1) devices.push(await Device.connect(service, service.addDevice(tenant), edge.port));
+    const peers = await silent(edge.port);
+    await eventually(() => expect(ended(peers)).toBe(9));
+    const client = await talk(`mqtt://localhost:${edge.port}`);
+    for (const one of [...devices, client]) expect(one.mqtt.connected).toBe(true);
+    await Promise.all([...devices, client].map((one) => one.mqtt.endAsync()));
+    for (const peer of peers) peer.socket.destroy();
   });
 });
 
@@ -109,6 +155,21 @@ describe('over WebSocket', () => {
     const { socket } = await open(['other', 'mqtt']);
     expect(socket.protocol).toBe('mqtt');
     socket.terminate();
+  });
+
+  it('silent connections beyond the limit of their address are refused with a response', async () => {
+    await edge.close();
+    edge = await service.open({ limits: { unauthenticatedPerNetwork: 1 } });
+    const first = await open();
+    const refused = new WebSocket(url, ['mqtt']);
+    refused.on('error', () => {});
+    const [, response] = (await once(refused, 'unexpected-response')) as [unknown, IncomingMessage];
+    expect([response.statusCode, response.headers['retry-after']]).toEqual([503, '2']);
+    first.socket.terminate();
+    await eventually(() => expect(edge.sizes().unauthenticated_connections).toBe(0));
+    const client = await talk(url);
+    expect(edge.sizes().unauthenticated_connections).toBe(0);
+    await client.mqtt.endAsync();
   });
 
   it('text frames and long packets end the connection', async () => {
