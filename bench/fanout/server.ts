@@ -78,7 +78,10 @@ function attachService(server: Server): Emit {
     streams: [stateStream(services as never)],
     services,
     identity,
-    rateLimiter: { signInRefusal: () => null, recordFailedSignIn: () => null },
+    rateLimiter: {
+      chargeAnonymous: () => ({ headers: [], refusal: null }),
+      ...{ signInRefusal: () => null, recordFailedSignIn: () => null },
+    },
     addressOf: () => '127.0.0.1',
   });
   server.on('upgrade', (request, socket, head) => sockets.upgrade(request, socket, head));

@@ -9,7 +9,12 @@ import { type PeerNode, shardOf } from '../../domain/shards.ts';
 import type { Milliseconds, Uuid } from '../../domain/values.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import { credentialIn } from '../shared/http.ts';
-import { ensureRequestId, makeWebSocketServer } from '../shared/upgrade.ts';
+import {
+  TOO_MANY_UNAUTHENTICATED,
+  UnauthenticatedConnections,
+  type UnauthenticatedLimits,
+} from '../shared/unauthenticated-connections.ts';
+import { ensureRequestId, makeWebSocketServer, refuseUpgrade } from '../shared/upgrade.ts';
 import type { LinkDialler } from './link-dialler.ts';
 import { CLIENT_ADDRESS_HEADER, removePrivateHeaders } from './link-headers.ts';
 import type { LinkHttp, UpgradeListener } from './link-http.ts';
@@ -23,6 +28,8 @@ export interface GraphqlConnectLimits {
   maxPayload: number;
   /** Time from the handshake to `connection_init`. */
   initMs: Milliseconds;
+  /** Connections before it. */
+  unauthenticated: UnauthenticatedLimits;
 }
 
 export interface GraphqlRelayParts {
@@ -42,6 +49,8 @@ interface Client {
   ws: WebSocket;
   requestId: Uuid;
   address: string;
+  /** Ends the limits of connections before `connection_init`. */
+  signedIn(): void;
   /** Messages that arrived before the connection to the edge. */
   messages: { data: RawData; isBinary: boolean }[];
 }
@@ -65,10 +74,12 @@ export class GraphqlRelay implements SizeReporter {
   readonly #parts: GraphqlRelayParts;
   readonly #handshakes: WebSocketServer;
   readonly #clients = new Set<Client>();
+  readonly #unauthenticated: UnauthenticatedConnections;
 
   constructor(parts: GraphqlRelayParts) {
     this.#parts = parts;
-    const { maxPayload } = parts.limits;
+    const { maxPayload, unauthenticated } = parts.limits;
+    this.#unauthenticated = new UnauthenticatedConnections(unauthenticated);
     this.#handshakes = makeWebSocketServer(
       { maxPayload, handleProtocols: (offered) => offered.has(SUBPROTOCOL) && SUBPROTOCOL },
       parts.newId,
@@ -79,13 +90,18 @@ export class GraphqlRelay implements SizeReporter {
     removePrivateHeaders(request);
     const requestId = ensureRequestId(request, this.#parts.newId);
     const address = this.#parts.addressOf(request);
+    const signedIn = this.#unauthenticated.admit(socket, address);
+    if (signedIn === null) {
+      refuseUpgrade(request, socket, TOO_MANY_UNAUTHENTICATED, { newId: this.#parts.newId });
+      return;
+    }
     this.#handshakes.handleUpgrade(request, socket, head, (ws) =>
-      this.#serve({ ws, requestId, address, messages: [] }),
+      this.#serve({ ws, requestId, address, signedIn, messages: [] }),
     );
   };
 
   sizes(): CollectionSizes {
-    return { cluster_graphql_clients: this.#clients.size };
+    return { cluster_graphql_clients: this.#clients.size, ...this.#unauthenticated.sizes() };
   }
 
   /** Closes all connections. */
@@ -153,6 +169,7 @@ export class GraphqlRelay implements SizeReporter {
     const { ws, messages } = client;
     if (ws.readyState !== ws.OPEN) return void link.destroy();
     const edge = await connectToEdge(link, client);
+    client.signedIn();
     ws.removeAllListeners('message');
     for (const { data, isBinary } of messages.splice(0)) edge.send(data, { binary: isBinary });
     relayMessages(ws, edge);

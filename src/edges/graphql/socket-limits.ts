@@ -1,4 +1,5 @@
 import type { Milliseconds } from '../../domain/values.ts';
+import { type UnauthenticatedLimits, unauthenticatedWebSockets } from '../shared/unauthenticated-connections.ts';
 
 /** Limits of one connection. */
 export interface SocketLimits {
@@ -12,6 +13,8 @@ export interface SocketLimits {
   maxPendingSends: number;
   /** Time from the handshake to `connection_init`. */
   initMs: Milliseconds;
+  /** Connections before it. */
+  unauthenticated: UnauthenticatedLimits;
   /** Interval of credential checks: an expired credential closes the connection within a second (contract §6). */
   credentialCheckMs: Milliseconds;
   /** Ping interval; a client that misses two pings is terminated. */
@@ -25,6 +28,7 @@ export const defaultSocketLimits: SocketLimits = {
   maxOperations: 100,
   maxPendingSends: 1_000,
   initMs: 10_000,
+  unauthenticated: unauthenticatedWebSockets,
   credentialCheckMs: 250,
   pingMs: 30_000,
 };

@@ -27,7 +27,8 @@ import { NO_SUBSCRIPTION, type Subscription } from '../shared/live/subscription.
 import { type UpdateKindName, updateKinds } from '../shared/live/update-kinds.ts';
 import { makeWebSocketAuthenticator, type WebSocketAuthenticator } from '../shared/live/websocket-authenticator.ts';
 import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
-import { ensureRequestId, makeWebSocketServer } from '../shared/upgrade.ts';
+import { TOO_MANY_UNAUTHENTICATED, UnauthenticatedConnections } from '../shared/unauthenticated-connections.ts';
+import { ensureRequestId, makeWebSocketServer, refuseUpgrade } from '../shared/upgrade.ts';
 import { introspectionRefusal } from './access.ts';
 import { toClientError } from './client-errors.ts';
 import type { PrepareDocument, PreparedDocument } from './documents.ts';
@@ -72,6 +73,8 @@ interface Client {
   ws: WebSocket;
   requestId: Uuid;
   address: string;
+  /** Ends the limits of connections that have not signed in. */
+  signedIn(): void;
   caller: Caller | null;
   subscription: Subscription;
   /** One entry per running subscription. */
@@ -90,6 +93,7 @@ export class GraphqlSockets implements SizeReporter {
   readonly #handshakes: WebSocketServer;
   readonly #server: Server<Client>;
   readonly #clients = new Set<Client>();
+  readonly #unauthenticated: UnauthenticatedConnections;
   readonly #guard: ConnectionGuard;
   readonly #checkTimer: NodeJS.Timeout;
   readonly #tooMany: Refusal;
@@ -102,6 +106,7 @@ export class GraphqlSockets implements SizeReporter {
     this.#parts = parts;
     this.#limits = limits;
     this.#signIn = makeWebSocketAuthenticator(services, identity, rateLimiter);
+    this.#unauthenticated = new UnauthenticatedConnections(limits.unauthenticated);
     this.#handshakes = makeWebSocketServer({ maxPayload: limits.maxPayload, handleProtocols }, services.newId);
     this.#server = this.#makeServer();
     this.#guard = guardConnections(services, () => this.#clients, end);
@@ -117,7 +122,12 @@ export class GraphqlSockets implements SizeReporter {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     const requestId = ensureRequestId(request, this.#parts.services.newId);
     const address = this.#parts.addressOf(request);
-    this.#handshakes.handleUpgrade(request, socket, head, (ws) => this.#serve(ws, requestId, address));
+    const signedIn = this.#unauthenticated.admit(socket, address);
+    if (signedIn === null) {
+      refuseUpgrade(request, socket, TOO_MANY_UNAUTHENTICATED, { newId: this.#parts.services.newId });
+      return;
+    }
+    this.#handshakes.handleUpgrade(request, socket, head, (ws) => this.#serve(ws, { requestId, address, signedIn }));
   }
 
   connections(): number {
@@ -125,7 +135,7 @@ export class GraphqlSockets implements SizeReporter {
   }
 
   sizes(): CollectionSizes {
-    return { graphql_connections: this.#clients.size };
+    return { graphql_connections: this.#clients.size, ...this.#unauthenticated.sizes() };
   }
 
   /** Closes all connections; resolves when they are closed. */
@@ -176,6 +186,7 @@ export class GraphqlSockets implements SizeReporter {
       checkAccess(caller, NO_SUBSCRIPTION) ?? checkExpiry(caller, referenceOf(this.#parts.services.clock));
     if (refusal !== null) return refusal;
     client.caller = caller;
+    client.signedIn();
     return checkCurrentAccess(this.#parts.services, caller, NO_SUBSCRIPTION);
   }
 
@@ -261,9 +272,9 @@ export class GraphqlSockets implements SizeReporter {
     return errors.map((error) => toClientError(error, this.#parts.services.log, requestId).toJSON());
   }
 
-  #serve(ws: WebSocket, requestId: Uuid, address: string): void {
+  #serve(ws: WebSocket, from: Pick<Client, 'requestId' | 'address' | 'signedIn'>): void {
     const client: Client = {
-      ...{ ws, requestId, address, caller: null, subscription: NO_SUBSCRIPTION, activeSubscriptions: new Set() },
+      ...{ ws, ...from, caller: null, subscription: NO_SUBSCRIPTION, activeSubscriptions: new Set() },
       messages: 0,
       pendingSends: 0,
       missedPings: 0,
@@ -292,7 +303,7 @@ export class GraphqlSockets implements SizeReporter {
     ws.on('close', (code, reason) => {
       this.#clients.delete(client);
       for (const { unsubscribe } of client.activeSubscriptions) unsubscribe();
-      closed(code, String(reason)).catch((thrown: unknown) => this.#faultOf(thrown, requestId));
+      closed(code, String(reason)).catch((thrown: unknown) => this.#faultOf(thrown, from.requestId));
       if (this.#clients.size === 0) this.#closing?.();
     });
   }

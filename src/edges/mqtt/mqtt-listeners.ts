@@ -8,7 +8,7 @@ import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { guardWrites } from '../../domain/write-guard.ts';
 import { trustedAddresses } from '../shared/client-address.ts';
-import { UnauthenticatedConnections } from '../shared/unauthenticated-connections.ts';
+import { TOO_MANY_UNAUTHENTICATED, UnauthenticatedConnections } from '../shared/unauthenticated-connections.ts';
 import { makeWebSocketServer, refuseUpgrade } from '../shared/upgrade.ts';
 import { type MqttConnection, SIGNED_IN } from './mqtt-connection.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
@@ -146,7 +146,7 @@ export async function openListeners(
       if (!offers(request)) return refuseUpgrade(request, socket, SUBPROTOCOL_MISSING, { newId });
       const address = addressOf(request);
       const signedIn = unauthenticated.admit(socket, proxies?.isTrusted(address) ? null : address);
-      if (signedIn === null) return refuseUpgrade(request, socket, TOO_MANY_CONNECTIONS, { newId });
+      if (signedIn === null) return refuseUpgrade(request, socket, TOO_MANY_UNAUTHENTICATED, { newId });
       webSockets.handleUpgrade(request, socket, head, (webSocket) => {
         // Only binary frames carry MQTT [MQTT-6.0.0-1].
         webSocket.on('message', (_data, isBinary) => isBinary || webSocket.terminate());
@@ -181,11 +181,6 @@ function offers(request: IncomingMessage): boolean {
 }
 
 const SHUTTING_DOWN: Refusal = { code: 'OVERLOADED', detail: 'This process is shutting down.', retryAfterS: 1 };
-const TOO_MANY_CONNECTIONS: Refusal = {
-  code: 'OVERLOADED',
-  detail: 'Too many connections of this address, or of all addresses, have not signed in.',
-  retryAfterS: 2,
-};
 const SUBPROTOCOL_MISSING: Refusal = {
   code: 'VALIDATION_FAILED',
   detail: `Sec-WebSocket-Protocol must offer ${SUBPROTOCOL}.`,

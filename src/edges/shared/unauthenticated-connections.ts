@@ -1,5 +1,6 @@
 import type { Duplex } from 'node:stream';
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
+import type { Refusal } from '../../domain/refusals.ts';
 import type { Milliseconds } from '../../domain/values.ts';
 import { networkOf } from './client-address.ts';
 
@@ -11,6 +12,15 @@ export interface UnauthenticatedLimits {
   /** A connection that is older may be ended for a new one: a client that signs in at once has done so by then. */
   signInMs: Milliseconds;
 }
+
+/** Limits of WebSockets whose credential comes in their first message. */
+export const unauthenticatedWebSockets: UnauthenticatedLimits = { perNetwork: 64, total: 2_000, signInMs: 2_000 };
+
+export const TOO_MANY_UNAUTHENTICATED: Refusal = {
+  code: 'OVERLOADED',
+  detail: 'Too many connections of this address, or of all addresses, have not signed in.',
+  retryAfterS: 2,
+};
 
 interface Entry {
   network: string | null;

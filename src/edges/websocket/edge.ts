@@ -42,7 +42,7 @@ export interface WebSocketParts {
   >;
   streams: readonly UpdateStream[];
   identity: Pick<Authenticator, 'authenticate'>;
-  rateLimiter: Pick<RequestRateLimiter, 'signInRefusal' | 'recordFailedSignIn'>;
+  rateLimiter: Pick<RequestRateLimiter, 'chargeAnonymous' | 'signInRefusal' | 'recordFailedSignIn'>;
   addressOf: AddressOf;
   limits?: Partial<WebSocketLimits>;
 }
@@ -110,6 +110,10 @@ export class WebSocketEdge implements SizeReporter {
     }
     const requestId = ensureRequestId(request, this.#parts.services.newId);
     const address = this.#parts.addressOf(request);
+    if (!query.has('token')) {
+      const { refusal } = this.#parts.rateLimiter.chargeAnonymous(address);
+      if (refusal !== null) return refuseUpgrade(request, socket, refusal, { newId: this.#parts.services.newId });
+    }
     this.#server.handleUpgrade(request, socket, head, (ws) => {
       this.#parts.services.log.debug({ request_id: requestId }, 'websocket opened');
       void this.#serve(ws, socket, { activeStream, query, requestId, address });

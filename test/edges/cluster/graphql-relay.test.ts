@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 import { shardOf } from '../../../src/domain/shards.ts';
 import { TenantHints } from '../../../src/edges/cluster/tenant-hints.ts';
+import { defaultSocketLimits } from '../../../src/edges/graphql/socket-limits.ts';
 import { makeCookies } from '../../../src/edges/shared/cookies.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { eventually } from '../../support/clock.ts';
@@ -141,14 +142,14 @@ describe('a GraphQL connection', () => {
   });
 
   it('without a first message is closed after the time limit of the edge', async () => {
-    const impatient = await nodes.start({ graphqlLimits: { maxPayload: 1_000, initMs: 20 } });
+    const impatient = await nodes.start({ graphqlLimits: { ...defaultSocketLimits, maxPayload: 1_000, initMs: 20 } });
     const { closed } = await open(impatient);
     expect(await closed).toEqual([4_408, 'Connection initialisation timeout']);
     expect(nodes.served).toEqual([]);
   });
 
   it('with a longer message than allowed is closed, before and after the first', async () => {
-    const strict = await nodes.start({ graphqlLimits: { maxPayload: 1_000, initMs: 5_000 } });
+    const strict = await nodes.start({ graphqlLimits: { ...defaultSocketLimits, maxPayload: 1_000 } });
     const early = await open(strict);
     early.ws.send('x'.repeat(1_001));
     expect((await early.closed)[0]).toBe(1_009);

@@ -19,6 +19,7 @@ import {
 import type { LinkContent } from '../../../src/edges/cluster/link-handshake.ts';
 import { LinkSockets } from '../../../src/edges/cluster/link-headers.ts';
 import type { TenantHint, TenantHints } from '../../../src/edges/cluster/tenant-hints.ts';
+import { defaultSocketLimits } from '../../../src/edges/graphql/socket-limits.ts';
 import { type AddressOf, clientAddress } from '../../../src/edges/shared/client-address.ts';
 import { dialler, linkKeys, Owners } from './links.ts';
 
@@ -35,7 +36,7 @@ export interface TestNode {
 
 const mqttLimits = { connectMs: 5_000, maxPacketBytesBeforeConnack: 4_096 };
 
-const graphqlLimits = { maxPayload: 256 * 1024, initMs: 5_000 };
+const graphqlLimits = { ...defaultSocketLimits, initMs: 5_000 };
 
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
 

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
 import { type Client, createClient } from 'graphql-ws';
 import { v4, v7 } from 'uuid';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -251,6 +253,30 @@ describe('a connection', () => {
   ])('with %s is closed at once', async (_, params, code) => {
     const { closed } = connect(undefined, params);
     await expect.poll(() => closed[0]?.code).toBe(code);
+  });
+
+  it('that has not signed in counts against the limit of its address until it does, and is refused beyond it', async () => {
+    const unauthenticated = { perNetwork: 2, total: 10, signInMs: 3_600_000 };
+    const limited = await startHttpServiceOnDatabase({ graphqlLimits: { unauthenticated } });
+    const theirs = await makeTestTenant(limited);
+    const url = `${limited.url.replace('http', 'ws')}/graphql`;
+    const open = () => new WebSocket(url, ['graphql-transport-ws']);
+    const silent = [open(), open()];
+    await Promise.all(silent.map((socket) => once(socket, 'open')));
+    const refused = open().on('error', () => {});
+    const [, response] = (await once(refused, 'unexpected-response')) as [unknown, IncomingMessage];
+    expect([response.statusCode, response.headers['retry-after']]).toEqual([503, '2']);
+    for (const socket of silent) {
+      socket.send(
+        JSON.stringify({ type: 'connection_init', payload: { Authorization: `Bearer ${theirs.tokens.owner}` } }),
+      );
+      const [data] = await once(socket, 'message');
+      expect(JSON.parse(String(data))).toEqual({ type: 'connection_ack' });
+    }
+    const next = open();
+    await once(next, 'open');
+    for (const socket of [...silent, next]) socket.terminate();
+    await limited.close();
   });
 
   it('of a user without a tenant, or in a suspended one, is closed with 4403', async () => {

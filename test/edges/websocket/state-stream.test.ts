@@ -341,9 +341,9 @@ describe('a ticket', () => {
 });
 
 describe('an upgrade', () => {
-  const answerTo = (path: string, headers: Record<string, string> = {}) =>
+  const answerTo = (path: string, headers: Record<string, string> = {}, at = service.url) =>
     new Promise<IncomingMessage>((resolve, reject) => {
-      const { hostname, port } = new URL(service.url);
+      const { hostname, port } = new URL(at);
       const requested = request({
         hostname,
         port,
@@ -356,6 +356,16 @@ describe('an upgrade', () => {
     });
   const handshake = { 'sec-websocket-version': '13', 'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==' };
   const requestId = 'c7b4d6a2-5f0b-4f0c-9e5a-0b1a2c3d4e5f';
+
+  it('without a credential counts against the limit of its address', async () => {
+    const limited = await startHttpService({ fixedRates: { anonymous: 2 } });
+    const sockets = await startTestSockets(limited);
+    const statuses: (number | undefined)[] = [];
+    for (let n = 0; n < 3; n += 1) statuses.push((await answerTo('/ws/state', handshake, limited.url)).statusCode);
+    expect(statuses).toEqual([101, 101, 429]);
+    await sockets.close();
+    await limited.close();
+  });
 
   it.each([
     ['that is good', '/ws/state', 101, handshake],
