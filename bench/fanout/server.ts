@@ -6,6 +6,7 @@ import type { Actors } from '../../src/actors/contract.ts';
 import { systemClock } from '../../src/domain/clock.ts';
 import { done } from '../../src/domain/refusals.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
+import { ConnectionQuota } from '../../src/edges/shared/live/connection-quota.ts';
 import { stateMessage } from '../../src/edges/shared/live/update-kinds.ts';
 import { WebSocketEdge, type WebSocketParts } from '../../src/edges/websocket/edge.ts';
 import { stateStream } from '../../src/edges/websocket/state-stream.ts';
@@ -83,6 +84,7 @@ function attachService(server: Server): Emit {
       ...{ signInRefusal: () => null, recordFailedSignIn: () => null },
     },
     addressOf: () => '127.0.0.1',
+    quota: new ConnectionQuota({ perCredential: Infinity, perTenant: Infinity }),
   });
   server.on('upgrade', (request, socket, head) => sockets.upgrade(request, socket, head));
   return (output) => emit(output);

@@ -10,6 +10,7 @@ import { makeRestListener } from '../edges/rest/listener.ts';
 import { publicResources } from '../edges/rest/public-resources.ts';
 import { routes } from '../edges/rest/routes.ts';
 import type { BuiltFiles } from '../edges/shared/built-files.ts';
+import { ConnectionQuota } from '../edges/shared/live/connection-quota.ts';
 import { protectedResource } from '../edges/shared/protected-resource.ts';
 import { referencePage } from '../edges/shared/reference-pages.ts';
 import { actorStream } from '../edges/websocket/actor-stream.ts';
@@ -46,8 +47,9 @@ export function composeHttpEdges(parts: EdgeParts): HttpEdges {
   const { log, limits, metrics } = core;
   const { services } = composed;
   const { identity, authenticator, rateLimiter, addressOf, perform, publicUrl } = requests;
+  const quota = new ConnectionQuota();
   const sockets = new WebSocketEdge({
-    ...{ services, identity, rateLimiter, addressOf },
+    ...{ services, identity, rateLimiter, addressOf, quota },
     streams: [stateStream(services), actorStream(services)],
   });
   const mcp = new McpEdge({
@@ -58,7 +60,7 @@ export function composeHttpEdges(parts: EdgeParts): HttpEdges {
   });
   const reference = referenceFiles();
   const graphql = makeGraphql({
-    ...{ services, identity, authenticator, rateLimiter, addressOf, perform, draining },
+    ...{ services, identity, authenticator, rateLimiter, addressOf, perform, draining, quota },
     production: config.production,
     explorer: () => referencePage(reference, 'graphql'),
     observe: metrics.recordRequest,

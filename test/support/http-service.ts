@@ -23,6 +23,7 @@ import { apiKeyVerifier } from '../../src/edges/shared/api-key-verifier.ts';
 import { Authenticator, internalTokenVerifier, type Verifier } from '../../src/edges/shared/authenticator.ts';
 import { clientAddress } from '../../src/edges/shared/client-address.ts';
 import { makeHttpAuthenticator } from '../../src/edges/shared/http-authenticator.ts';
+import { ConnectionQuota, type ConnectionQuotaLimits } from '../../src/edges/shared/live/connection-quota.ts';
 import { Metrics } from '../../src/edges/shared/metrics.ts';
 import { protectedResource } from '../../src/edges/shared/protected-resource.ts';
 import {
@@ -113,6 +114,7 @@ export interface HttpServiceOptions extends Partial<RestParts> {
   fixedRates?: Partial<FixedRates>;
   mcpLimits?: Partial<SessionLimits>;
   graphqlLimits?: Partial<SocketLimits>;
+  webSocketQuota?: Partial<ConnectionQuotaLimits>;
   /** Restricts the GraphQL schema to administrators. */
   production?: boolean;
   /** Default: the bus of the one active process. */
@@ -146,7 +148,7 @@ export async function startHttpServiceOn<Kept extends Store>(
   change: (userId: string, changes: Partial<User>) => void | Promise<void>,
 ): Promise<HttpService<Kept>> {
   const { rateLimits, fixedRates, mcpLimits, graphqlLimits, artifactFiles, invalidations, shards, ...more } = options;
-  const { verifiers = [], production = false, maxCacheEntries = 10_000 } = options;
+  const { verifiers = [], production = false, maxCacheEntries = 10_000, webSocketQuota } = options;
   const clock = testClock(Date.now());
   const errors: object[] = [];
   const log: Log = { debug() {}, info() {}, warn() {}, error: (fields) => void errors.push(fields) };
@@ -255,6 +257,7 @@ export async function startHttpServiceOn<Kept extends Store>(
     explorer: () => referencePage(reference, 'graphql'),
     observe: (route, _, status) => void observed.push({ route, status }),
     ...(graphqlLimits && { limits: graphqlLimits }),
+    quota: new ConnectionQuota(webSocketQuota),
   });
   const listener = makeRestListener({
     ...{ routes, authenticator, perform, rateLimiter: latch, newId, log },

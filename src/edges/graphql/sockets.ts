@@ -23,6 +23,7 @@ import {
   TENANT_MOVED,
   tenantOfConnection,
 } from '../shared/live/connection-guard.ts';
+import { ConnectionQuota } from '../shared/live/connection-quota.ts';
 import { NO_SUBSCRIPTION, type Subscription } from '../shared/live/subscription.ts';
 import { type UpdateKindName, updateKinds } from '../shared/live/update-kinds.ts';
 import { makeWebSocketAuthenticator, type WebSocketAuthenticator } from '../shared/live/websocket-authenticator.ts';
@@ -61,6 +62,8 @@ export interface SocketParts {
   perform: Perform;
   production: boolean;
   limits?: Partial<SocketLimits>;
+  /** Shared with the other edges with WebSockets. */
+  quota?: ConnectionQuota;
 }
 
 /** A running subscription of one connection. */
@@ -94,6 +97,7 @@ export class GraphqlSockets implements SizeReporter {
   readonly #server: Server<Client>;
   readonly #clients = new Set<Client>();
   readonly #unauthenticated: UnauthenticatedConnections;
+  readonly #quota: ConnectionQuota;
   readonly #guard: ConnectionGuard;
   readonly #checkTimer: NodeJS.Timeout;
   readonly #tooMany: Refusal;
@@ -106,6 +110,7 @@ export class GraphqlSockets implements SizeReporter {
     this.#parts = parts;
     this.#limits = limits;
     this.#signIn = makeWebSocketAuthenticator(services, identity, rateLimiter);
+    this.#quota = parts.quota ?? new ConnectionQuota();
     this.#unauthenticated = new UnauthenticatedConnections(limits.unauthenticated);
     this.#handshakes = makeWebSocketServer({ maxPayload: limits.maxPayload, handleProtocols }, services.newId);
     this.#server = this.#makeServer();
@@ -185,6 +190,10 @@ export class GraphqlSockets implements SizeReporter {
     const refusal =
       checkAccess(caller, NO_SUBSCRIPTION) ?? checkExpiry(caller, referenceOf(this.#parts.services.clock));
     if (refusal !== null) return refusal;
+    const entered = this.#quota.enter(caller);
+    if (!entered.ok) return entered.refusal;
+    if (this.#clients.has(client)) client.ws.once('close', entered.value);
+    else entered.value();
     client.caller = caller;
     client.signedIn();
     return checkCurrentAccess(this.#parts.services, caller, NO_SUBSCRIPTION);

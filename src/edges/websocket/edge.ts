@@ -17,6 +17,7 @@ import {
   TENANT_MOVED,
   tenantOfConnection,
 } from '../shared/live/connection-guard.ts';
+import { ConnectionQuota } from '../shared/live/connection-quota.ts';
 import { NO_SUBSCRIPTION } from '../shared/live/subscription.ts';
 import { makeWebSocketAuthenticator, type WebSocketAuthenticator } from '../shared/live/websocket-authenticator.ts';
 import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
@@ -45,6 +46,8 @@ export interface WebSocketParts {
   rateLimiter: Pick<RequestRateLimiter, 'chargeAnonymous' | 'signInRefusal' | 'recordFailedSignIn'>;
   addressOf: AddressOf;
   limits?: Partial<WebSocketLimits>;
+  /** Shared with the other edges with WebSockets. */
+  quota?: ConnectionQuota;
 }
 
 interface Handshake {
@@ -72,6 +75,7 @@ export class WebSocketEdge implements SizeReporter {
   readonly #activeStreams: ReadonlyMap<string, ActiveStream>;
   readonly #connections = new Map<WebSocketConnection, ActiveStream>();
   readonly #signIn: WebSocketAuthenticator;
+  readonly #quota: ConnectionQuota;
   readonly #guard: ConnectionGuard;
   readonly #checkTimer: NodeJS.Timeout;
   #pingAt: number;
@@ -86,6 +90,7 @@ export class WebSocketEdge implements SizeReporter {
     this.#activeStreams = new Map(
       streams.map((stream) => [stream.path, { stream, groups: new BroadcastGroups(), unsubscribe: null }]),
     );
+    this.#quota = parts.quota ?? new ConnectionQuota();
     this.#signIn = makeWebSocketAuthenticator(services, identity, rateLimiter);
     this.#guard = guardConnections(
       services,
@@ -112,7 +117,10 @@ export class WebSocketEdge implements SizeReporter {
     const address = this.#parts.addressOf(request);
     if (!query.has('token')) {
       const { refusal } = this.#parts.rateLimiter.chargeAnonymous(address);
-      if (refusal !== null) return refuseUpgrade(request, socket, refusal, { newId: this.#parts.services.newId });
+      if (refusal !== null) {
+        refuseUpgrade(request, socket, refusal, { newId: this.#parts.services.newId });
+        return;
+      }
     }
     this.#server.handleUpgrade(request, socket, head, (ws) => {
       this.#parts.services.log.debug({ request_id: requestId }, 'websocket opened');
@@ -134,7 +142,7 @@ export class WebSocketEdge implements SizeReporter {
 
   sizes(): CollectionSizes {
     const parts = [...this.#activeStreams.values()].flatMap(({ stream, groups }) => [stream, groups]);
-    return { websocket_connections: this.#connections.size, ...sumSizes(parts) };
+    return { websocket_connections: this.#connections.size, ...this.#quota.sizes(), ...sumSizes(parts) };
   }
 
   /** Closes all connections; resolves when they are closed. */
@@ -206,6 +214,9 @@ export class WebSocketEdge implements SizeReporter {
       // The client may have disconnected during authentication: its `close` event has fired already.
       if (!this.#connections.has(connection)) return;
       if (!caller.ok) return this.#end(connection, caller.refusal);
+      const entered = this.#quota.enter(caller.value);
+      if (!entered.ok) return this.#end(connection, entered.refusal);
+      ws.once('close', entered.value);
       // An invalid query is reported to authenticated clients only.
       const refusal =
         parsed.ok || caller.value.user === null

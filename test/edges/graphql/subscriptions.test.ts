@@ -279,6 +279,35 @@ describe('a connection', () => {
     await limited.close();
   });
 
+  it('beyond the number that its credential or tenant may have is closed with 1013, until another one ends', async () => {
+    const limited = await startHttpServiceOnDatabase({ webSocketQuota: { perCredential: 1, perTenant: 2 } });
+    const theirs = await makeTestTenant(limited);
+    const open = (token: string) => {
+      const socket = new WebSocket(`${limited.url.replace('http', 'ws')}/graphql`, ['graphql-transport-ws']);
+      const init = JSON.stringify({ type: 'connection_init', payload: { Authorization: `Bearer ${token}` } });
+      socket.on('open', () => socket.send(init));
+      return socket;
+    };
+    const outcomeOf = async (socket: WebSocket) => {
+      const [first, reason] = await Promise.race([once(socket, 'message'), once(socket, 'close')]);
+      return typeof first === 'number' ? `${first} ${reason}` : JSON.parse(String(first)).type;
+    };
+    const refusal = (limit: string) => `1013 RATE_LIMIT_EXCEEDED: At most ${limit} may be open.`;
+    const { owner, admin, user } = theirs.tokens;
+    const first = open(owner);
+    expect(await outcomeOf(first)).toBe('connection_ack');
+    expect(await outcomeOf(open(owner))).toBe(refusal('1 WebSockets of one credential'));
+    const second = open(admin);
+    expect(await outcomeOf(second)).toBe('connection_ack');
+    expect(await outcomeOf(open(user))).toBe(refusal('2 WebSockets of one tenant'));
+    first.terminate();
+    await expect.poll(() => limited.graphql.connections()).toBe(1);
+    const third = open(user);
+    expect(await outcomeOf(third)).toBe('connection_ack');
+    for (const socket of [second, third]) socket.terminate();
+    await limited.close();
+  });
+
   it('of a user without a tenant, or in a suspended one, is closed with 4403', async () => {
     const nobody = connect(await service.token(v7()));
     await expect.poll(() => nobody.closed[0]?.code).toBe(4403);
