@@ -3,6 +3,7 @@ import pg from 'pg';
 import type { Log } from '../../domain/log.ts';
 import { STORE_NAME, storeName } from '../postgres/connect.ts';
 import { FIRST_NODE_EPOCH } from '../postgres/fence.ts';
+import { waitForReplication } from '../postgres/server-sessions.ts';
 import type { LockSession } from './lock-session.ts';
 
 const POLL_MS = 10;
@@ -46,11 +47,15 @@ export interface TerminationOptions {
   reportMs: number;
 }
 
-/** Resolves when no session of a node whose epoch was raised is left: from then on it cannot write. */
+/**
+ * Resolves when no session of a node whose epoch was raised is left: from then on it cannot write, and what it has
+ * committed cannot be lost with this server.
+ */
 export async function endStaleSessions(session: LockSession, options: TerminationOptions): Promise<void> {
   await endAll(session, recorded, options);
   await endAll(session, unrecordedOfFenced, options);
   await session.query(forgetEnded);
+  await session.query(waitForReplication);
 }
 
 /** The same for all sessions of other processes, in a database without the tables of nodes. */

@@ -12,8 +12,17 @@ interface ServerSession {
 const POLL_MS = 5;
 
 /**
+ * Waits until everything that other sessions have committed is flushed, and replicated if the server has synchronous
+ * standbys. A session that is terminated while its commit waits for a standby leaves the commit visible on this server
+ * alone: if a standby was promoted, the commit is lost (PostgreSQL, "Synchronous Replication": a server that has been
+ * replaced). A transaction waits only if it writes to the log, so this writes a message that nobody reads.
+ */
+export const waitForReplication = `select pg_logical_emit_message(true, 'twinkeep', '')`;
+
+/**
  * Server sessions of a pool's connections. A statement whose connection was lost may still take effect as long as its
- * session lives: such a session is terminated, and has ended before any other statement is sent.
+ * session lives: such a session is terminated, and has ended before any other statement is sent. Its commit is then
+ * replicated, so that no statement reads, and no caller is told, what a replaced primary alone has.
  */
 export class ServerSessions {
   readonly #ofClient = new WeakMap<pg.ClientBase, ServerSession>();
@@ -47,13 +56,14 @@ export class ServerSessions {
     return { database_sessions_lost: this.#lost.length };
   }
 
-  /** Resolves when all lost sessions have ended. */
+  /** Resolves when all lost sessions have ended, and what they have committed cannot be lost with this server. */
   async terminateLost(client: pg.ClientBase): Promise<void> {
     const lost = [...this.#lost];
     const text = `select pg_terminate_backend(pid) from pg_stat_activity
       join unnest($1::integer[], $2::text[]) as l(pid, start) using (pid) where backend_start::text = l.start`;
     const values = [lost.map(({ pid }) => pid), lost.map(({ start }) => start)];
     while ((await client.query(text, values)).rows.length > 0) await pause(POLL_MS);
+    await client.query(waitForReplication);
     for (const session of lost) {
       const at = this.#lost.indexOf(session);
       if (at >= 0) this.#lost.splice(at, 1);
