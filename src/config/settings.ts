@@ -95,7 +95,7 @@ export const settingsTable = [
   setting(
     'MQTT_MAX_CONNECTIONS',
     '20000',
-    'maximum number of MQTT connections that have signed in; a quarter as many may be about to',
+    'maximum number of MQTT connections that have signed in; a quarter as many may wait for their sign-in',
   ),
   setting(
     'MAX_LIVE_ACTORS',

@@ -1,6 +1,6 @@
 import type { RequestListener } from 'node:http';
 import { type Config, mqttUrl } from '../config.ts';
-import type { SizeReporter } from '../domain/collection-sizes.ts';
+import { type SizeReporter, sumSizes } from '../domain/collection-sizes.ts';
 import type { MqttEdge } from '../edges/mqtt/edge.ts';
 import type { CognitiveLayer } from '../operations/cognition/cognition.ts';
 import type { OperationSettings, Services } from '../operations/operation.ts';
@@ -178,7 +178,7 @@ export class ActiveService {
       coordinator: this.#nodeCluster?.coordinator ?? null,
       collections: [
         ...[runtime, idempotencyKeys, cognition, identity, sockets, mcp, graphql, sidecar, ...sizedServices(services)],
-        { sizes: () => ({ ...this.#mqtt?.sizes(), ...tracing?.sizes(), ...this.#nodeCluster?.sizes() }) },
+        { sizes: () => sumSizes([this.#mqtt, tracing, this.#nodeCluster].filter((part) => part != null)) },
       ],
     });
   }

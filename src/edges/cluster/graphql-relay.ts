@@ -10,6 +10,7 @@ import type { Milliseconds, Uuid } from '../../domain/values.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import { credentialIn } from '../shared/http.ts';
 import {
+  type PendingSignIn,
   TOO_MANY_UNAUTHENTICATED,
   UnauthenticatedConnections,
   type UnauthenticatedLimits,
@@ -49,8 +50,7 @@ interface Client {
   ws: WebSocket;
   requestId: Uuid;
   address: string;
-  /** Ends the limits of connections before `connection_init`. */
-  signedIn(): void;
+  pending: PendingSignIn;
   /** Messages that arrived before the connection to the edge. */
   messages: { data: RawData; isBinary: boolean }[];
 }
@@ -90,13 +90,13 @@ export class GraphqlRelay implements SizeReporter {
     removePrivateHeaders(request);
     const requestId = ensureRequestId(request, this.#parts.newId);
     const address = this.#parts.addressOf(request);
-    const signedIn = this.#unauthenticated.admit(socket, address);
-    if (signedIn === null) {
+    const pending = this.#unauthenticated.admit(socket, address);
+    if (pending === null) {
       refuseUpgrade(request, socket, TOO_MANY_UNAUTHENTICATED, { newId: this.#parts.newId });
       return;
     }
     this.#handshakes.handleUpgrade(request, socket, head, (ws) =>
-      this.#serve({ ws, requestId, address, signedIn, messages: [] }),
+      this.#serve({ ws, requestId, address, pending, messages: [] }),
     );
   };
 
@@ -125,6 +125,7 @@ export class GraphqlRelay implements SizeReporter {
     ws.on('message', (data, isBinary) => void client.messages.push({ data, isBinary }));
     const route = () => {
       clearTimeout(timer);
+      client.pending.received();
       // Messages that have arrived are queued; the next ones wait for the edge.
       ws.pause();
       this.#route(client).catch((thrown: unknown) => {
@@ -169,7 +170,7 @@ export class GraphqlRelay implements SizeReporter {
     const { ws, messages } = client;
     if (ws.readyState !== ws.OPEN) return void link.destroy();
     const edge = await connectToEdge(link, client);
-    client.signedIn();
+    client.pending.signedIn();
     ws.removeAllListeners('message');
     for (const { data, isBinary } of messages.splice(0)) edge.send(data, { binary: isBinary });
     relayMessages(ws, edge);

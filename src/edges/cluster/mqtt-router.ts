@@ -4,6 +4,7 @@ import { type PeerNode, shardOf } from '../../domain/shards.ts';
 import { isUuid } from '../../domain/uuid.ts';
 import type { Milliseconds } from '../../domain/values.ts';
 import { encodeProxyHeader } from '../shared/proxy-protocol.ts';
+import { CREDENTIAL_RECEIVED } from '../shared/unauthenticated-connections.ts';
 import { endConnection } from '../shared/upgrade.ts';
 import { type FirstPacket, readConnect, type UncheckedCredentials } from './connect-packet.ts';
 import { type LinkDialler, LinkError } from './link-dialler.ts';
@@ -49,6 +50,7 @@ export class MqttRouter {
     source.on('error', () => source.destroy());
     try {
       const first = await this.#read(source);
+      source.emit(CREDENTIAL_RECEIVED);
       const { credentials } = first;
       const tenantId = credentials === null ? null : await this.#tenantOf(credentials, address);
       if (source.destroyed) return;

@@ -28,7 +28,11 @@ import { NO_SUBSCRIPTION, type Subscription } from '../shared/live/subscription.
 import { type UpdateKindName, updateKinds } from '../shared/live/update-kinds.ts';
 import { makeWebSocketAuthenticator, type WebSocketAuthenticator } from '../shared/live/websocket-authenticator.ts';
 import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
-import { TOO_MANY_UNAUTHENTICATED, UnauthenticatedConnections } from '../shared/unauthenticated-connections.ts';
+import {
+  type PendingSignIn,
+  TOO_MANY_UNAUTHENTICATED,
+  UnauthenticatedConnections,
+} from '../shared/unauthenticated-connections.ts';
 import { ensureRequestId, makeWebSocketServer, refuseUpgrade } from '../shared/upgrade.ts';
 import { introspectionRefusal } from './access.ts';
 import { toClientError } from './client-errors.ts';
@@ -76,8 +80,7 @@ interface Client {
   ws: WebSocket;
   requestId: Uuid;
   address: string;
-  /** Ends the limits of connections that have not signed in. */
-  signedIn(): void;
+  pending: PendingSignIn;
   caller: Caller | null;
   subscription: Subscription;
   /** One entry per running subscription. */
@@ -127,12 +130,12 @@ export class GraphqlSockets implements SizeReporter {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     const requestId = ensureRequestId(request, this.#parts.services.newId);
     const address = this.#parts.addressOf(request);
-    const signedIn = this.#unauthenticated.admit(socket, address);
-    if (signedIn === null) {
+    const pending = this.#unauthenticated.admit(socket, address);
+    if (pending === null) {
       refuseUpgrade(request, socket, TOO_MANY_UNAUTHENTICATED, { newId: this.#parts.services.newId });
       return;
     }
-    this.#handshakes.handleUpgrade(request, socket, head, (ws) => this.#serve(ws, { requestId, address, signedIn }));
+    this.#handshakes.handleUpgrade(request, socket, head, (ws) => this.#serve(ws, { requestId, address, pending }));
   }
 
   connections(): number {
@@ -195,7 +198,7 @@ export class GraphqlSockets implements SizeReporter {
     if (this.#clients.has(client)) client.ws.once('close', entered.value);
     else entered.value();
     client.caller = caller;
-    client.signedIn();
+    client.pending.signedIn();
     return checkCurrentAccess(this.#parts.services, caller, NO_SUBSCRIPTION);
   }
 
@@ -281,7 +284,7 @@ export class GraphqlSockets implements SizeReporter {
     return errors.map((error) => toClientError(error, this.#parts.services.log, requestId).toJSON());
   }
 
-  #serve(ws: WebSocket, from: Pick<Client, 'requestId' | 'address' | 'signedIn'>): void {
+  #serve(ws: WebSocket, from: Pick<Client, 'requestId' | 'address' | 'pending'>): void {
     const client: Client = {
       ...{ ws, ...from, caller: null, subscription: NO_SUBSCRIPTION, activeSubscriptions: new Set() },
       messages: 0,
@@ -334,6 +337,7 @@ export class GraphqlSockets implements SizeReporter {
   #receive(client: Client, data: RawData, binary: boolean, receive: (text: string) => Promise<void>): void {
     client.messages += 1;
     client.missedPings = 0;
+    client.pending.received();
     const text = String(data);
     // JSON that parsers read differently is refused on every edge.
     if (binary || !parseJson(text).ok) shut(client.ws, 4400, 'VALIDATION_FAILED: the message is not valid');

@@ -332,6 +332,8 @@ export class McpEdge implements SizeReporter {
     // Checked before the event stream is opened: after that the request cannot be refused any longer.
     if (!this.#sessions.hasCapacity(authenticated.caller.principal.id))
       return sendRefusal(authenticated, TOO_MANY_SESSIONS);
+    const charge = await this.#parts.rateLimiter.chargeCaller(authenticated.caller, authenticated.address);
+    if (charge.refusal !== null) return sendRefusal(authenticated, charge.refusal);
     // The client may have disconnected during authentication; then no further close event follows.
     if (authenticated.response.destroyed) return;
     const transport = new LegacySseTransport(authenticated, pathOf(this.#parts.publicUrl()));

@@ -40,7 +40,7 @@ export function parseMessages(body: Json): Outcome<ParsedPost> {
   }
   const initializes = messages.some((message) => 'method' in message && message.method === 'initialize');
   if (initializes && messages.length > 1) return refuse('VALIDATION_FAILED', 'initialize must be the only message.');
-  if (initializes && !isInitializeRequest(messages[0])) {
+  if (initializes && !(isInitializeRequest(messages[0]) && 'id' in messages[0])) {
     return refuse('VALIDATION_FAILED', 'initialize needs protocolVersion, capabilities and clientInfo.');
   }
   return done({ messages, isBatch: batch, isInitialize: initializes });

@@ -1,4 +1,5 @@
 import { Duplex } from 'node:stream';
+import { CREDENTIAL_RECEIVED, SIGNED_IN } from '../shared/unauthenticated-connections.ts';
 import type { ClientConnection, PacketHandler } from './client-connection.ts';
 import { KeepAlive } from './keep-alive.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
@@ -17,9 +18,6 @@ const clientTypes: ReadonlySet<number> = new Set([PUBLISH, PUBACK, 8, 10, 12, 14
 const withheldTypes: ReadonlySet<number> = new Set([PUBLISH, PUBACK]);
 const MAX_LENGTH_SHIFT = 21;
 const EMPTY = Buffer.alloc(0);
-
-/** Event of an `MqttConnection` whose CONNECT was accepted. */
-export const SIGNED_IN = 'signedIn';
 
 /**
  * Byte stream between a peer's socket (TCP, TLS or WebSocket) and aedes, which enforces no limits. Packet sizes are
@@ -90,7 +88,7 @@ export class MqttConnection extends Duplex implements ClientConnection {
     if (this.#phase === 'closed') return;
     this.#phase = 'open';
     this.#handler = handler;
-    this.emit(SIGNED_IN);
+    this.#source.emit(SIGNED_IN);
     this.resumeReading();
   }
 
@@ -292,7 +290,9 @@ export class MqttConnection extends Duplex implements ClientConnection {
   }
 
   #endPacket(): void {
-    if (this.#phase === 'connect') this.#phase = 'signing-in';
+    if (this.#phase !== 'connect') return;
+    this.#phase = 'signing-in';
+    this.#source.emit(CREDENTIAL_RECEIVED);
   }
 
   /** Decodes a PUBLISH, usually from one chunk: otherwise collects its pieces first. */

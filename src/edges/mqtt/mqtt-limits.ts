@@ -11,8 +11,8 @@ export interface MqttLimits {
   unauthenticatedPerNetwork: number;
   /** All connections that have not signed in, as a share of the maximum of those that have. */
   unauthenticatedShare: number;
-  /** One of them that is older may be ended for a new one. */
-  signInMs: number;
+  /** One of them that has sent no CONNECT for longer may be ended for a new one. */
+  silentMs: number;
   /** Send queue of one peer, and how long the peer may read none of it. */
   queuedBytes: number;
   stallMs: number;
@@ -42,7 +42,7 @@ export const defaultMqttLimits: MqttLimits = {
   maxBufferedBytesBeforeConnack: 16_384,
   unauthenticatedPerNetwork: 256,
   unauthenticatedShare: 0.25,
-  signInMs: 2_000,
+  silentMs: 5_000,
   queuedBytes: 1_048_576,
   stallMs: 5_000,
   inFlight: 32,

@@ -8,9 +8,15 @@ import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { guardWrites } from '../../domain/write-guard.ts';
 import { trustedAddresses } from '../shared/client-address.ts';
-import { TOO_MANY_UNAUTHENTICATED, UnauthenticatedConnections } from '../shared/unauthenticated-connections.ts';
+import {
+  CREDENTIAL_RECEIVED,
+  type PendingSignIn,
+  SIGNED_IN,
+  TOO_MANY_UNAUTHENTICATED,
+  UnauthenticatedConnections,
+} from '../shared/unauthenticated-connections.ts';
 import { makeWebSocketServer, refuseUpgrade } from '../shared/upgrade.ts';
-import { type MqttConnection, SIGNED_IN } from './mqtt-connection.ts';
+import type { MqttConnection } from './mqtt-connection.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { Transport } from './mqtt-meter.ts';
 import { createTlsListener, withClientAddress } from './proxied-connections.ts';
@@ -81,35 +87,34 @@ export async function openListeners(
   const unauthenticated = new UnauthenticatedConnections({
     perNetwork: limits.unauthenticatedPerNetwork,
     total: mostUnauthenticated,
-    signInMs: limits.signInMs,
+    silentMs: limits.silentMs,
   });
-  const take = (socket: Socket, address: string, transport: Transport, signedIn: () => void) => {
+  const take = (socket: Socket, address: string, transport: Transport, pending: PendingSignIn) => {
+    follow(socket, pending);
     guardWrites(socket, () => lease.valid());
     socket.setNoDelay(true);
     socket.setKeepAlive(true, KEEP_ALIVE_MS);
     let isHere = false;
     const acceptHere = () => {
       isHere = true;
-      const connection = accept(socket, address, transport);
-      if (connection === null) socket.destroy();
-      else connection.once(SIGNED_IN, signedIn);
+      if (accept(socket, address, transport) === null) socket.destroy();
     };
     if (route === null) acceptHere();
-    else void route(socket, address, transport, acceptHere).then(() => isHere || signedIn());
+    else void route(socket, address, transport, acceptHere).then(() => isHere || pending.signedIn());
   };
   const { trustedProxies = [] } = settings;
   const proxies =
     trustedProxies.length === 0 ? null : { isTrusted: trustedAddresses(trustedProxies), timeoutMs: limits.connectMs };
   /** The address of a balancer is not that of its clients. */
   const admit = (socket: Socket, address: string) => {
-    const signedIn = unauthenticated.admit(socket, proxies?.isTrusted(address) ? null : address);
-    if (signedIn === null) socket.destroy();
-    return signedIn;
+    const pending = unauthenticated.admit(socket, proxies?.isTrusted(address) ? null : address);
+    if (pending === null) socket.destroy();
+    return pending;
   };
   const plain = createServer((socket) => {
     withClientAddress(socket, proxies, (address) => {
-      const signedIn = admit(socket, address);
-      if (signedIn !== null) take(socket, address, 'tcp', signedIn);
+      const pending = admit(socket, address);
+      if (pending !== null) take(socket, address, 'tcp', pending);
     });
   });
   const servers = [plain];
@@ -120,7 +125,7 @@ export async function openListeners(
   if (settings.tls !== null) {
     const { port: tlsPortSetting, ...certificate } = settings.tls;
     const tls = createTlsListener({ ...certificate, handshakeMs: limits.connectMs, proxies, admit }, (socket, from) =>
-      take(socket, from.address, 'tls', from.signedIn),
+      take(socket, from.address, 'tls', from.pending),
     );
     tls.maxConnections = mostConnections;
     tlsPort = await listen(tls, tlsPortSetting, settings.host).catch((error: unknown) => {
@@ -145,23 +150,23 @@ export async function openListeners(
       if (!open) return refuseUpgrade(request, socket, SHUTTING_DOWN, { newId });
       if (!offers(request)) return refuseUpgrade(request, socket, SUBPROTOCOL_MISSING, { newId });
       const address = addressOf(request);
-      const signedIn = unauthenticated.admit(socket, proxies?.isTrusted(address) ? null : address);
-      if (signedIn === null) return refuseUpgrade(request, socket, TOO_MANY_UNAUTHENTICATED, { newId });
+      const pending = unauthenticated.admit(socket, proxies?.isTrusted(address) ? null : address);
+      if (pending === null) return refuseUpgrade(request, socket, TOO_MANY_UNAUTHENTICATED, { newId });
       webSockets.handleUpgrade(request, socket, head, (webSocket) => {
         // Only binary frames carry MQTT [MQTT-6.0.0-1].
         webSocket.on('message', (_data, isBinary) => isBinary || webSocket.terminate());
         const stream = createWebSocketStream(webSocket);
+        follow(stream, pending);
         const peer: WebSocketPeer = { connection: null, isElsewhere: false, terminate: () => webSocket.terminate() };
         const acceptHere = () => {
           peer.connection = accept(stream, address, 'websocket');
           if (peer.connection === null) webSocket.terminate();
-          else peer.connection.once(SIGNED_IN, signedIn);
         };
         if (route === null) acceptHere();
         else {
           void route(stream, address, 'websocket', acceptHere).then(() => {
             markElsewhere(peer);
-            if (peer.isElsewhere) signedIn();
+            if (peer.isElsewhere) pending.signedIn();
           });
         }
         // A WebSocket message is in memory before the size of its first packet can be checked.
@@ -173,6 +178,11 @@ export async function openListeners(
       for (const server of servers) server.close();
     },
   };
+}
+
+function follow(source: Duplex, pending: PendingSignIn): void {
+  source.once(CREDENTIAL_RECEIVED, pending.received);
+  source.once(SIGNED_IN, pending.signedIn);
 }
 
 function offers(request: IncomingMessage): boolean {

@@ -3,6 +3,7 @@ import { createSecureContext, createServer as createTlsServer, TLSSocket } from 
 import type { Milliseconds } from '../../domain/values.ts';
 import { normalizeAddress } from '../shared/client-address.ts';
 import { readOptionalProxyHeader } from '../shared/read-bytes.ts';
+import type { PendingSignIn } from '../shared/unauthenticated-connections.ts';
 
 /** The balancers whose PROXY protocol headers are accepted. */
 export interface TrustedProxies {
@@ -47,19 +48,17 @@ interface TlsListenerSettings {
   handshakeMs: Milliseconds;
   proxies: TrustedProxies | null;
   /** Called before the handshake; null if the connection is refused, and destroyed. */
-  admit(connection: Socket, address: string): SignedIn | null;
+  admit(connection: Socket, address: string): PendingSignIn | null;
 }
-
-/** To be called when the client has signed in. */
-type SignedIn = () => void;
 
 interface TlsClient {
   address: string;
-  signedIn: SignedIn;
+  pending: PendingSignIn;
 }
 
-/** Address and port of the peer: both the connection and its TLS socket have them. */
-const peerOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`;
+/** Addresses and ports of both sides: the connection and its TLS socket have the same. */
+const endsOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket): string =>
+  [remoteAddress, remotePort, localAddress, localPort].join(' ');
 
 /** A listener for TLS connections; a trusted balancer may send a PROXY protocol header before the handshake. */
 export function createTlsListener(
@@ -70,14 +69,16 @@ export function createTlsListener(
   const handshakes = new Map<string, TlsClient>();
   tls.on('connection', (connection) => {
     const address = normalizeAddress(connection.remoteAddress ?? '');
-    const signedIn = admit(connection, address);
-    if (signedIn === null) return;
-    const peer = peerOf(connection);
-    handshakes.set(peer, { address, signedIn });
-    connection.once('close', () => handshakes.get(peer)?.signedIn === signedIn && handshakes.delete(peer));
+    const pending = admit(connection, address);
+    if (pending === null) return;
+    const ends = endsOf(connection);
+    handshakes.set(ends, { address, pending });
+    connection.once('close', () => handshakes.get(ends)?.pending === pending && handshakes.delete(ends));
   });
   tls.on('secureConnection', (socket) => {
-    const client = handshakes.get(peerOf(socket));
+    const ends = endsOf(socket);
+    const client = handshakes.get(ends);
+    handshakes.delete(ends);
     if (client === undefined) socket.destroy();
     else take(socket, client);
   });
@@ -87,15 +88,15 @@ export function createTlsListener(
   return createServer((connection) => {
     withClientAddress(connection, proxies, (address, isProxied) => {
       if (!isProxied) return void tls.emit('connection', connection);
-      const signedIn = admit(connection, address);
-      if (signedIn === null) return;
+      const pending = admit(connection, address);
+      if (pending === null) return;
       const socket = new TLSSocket(connection, { isServer: true, secureContext });
       const timer = setTimeout(() => socket.destroy(), handshakeMs);
       socket.on('error', () => socket.destroy());
       socket.once('close', () => clearTimeout(timer));
       socket.once('secure', () => {
         clearTimeout(timer);
-        take(socket, { address, signedIn });
+        take(socket, { address, pending });
       });
     });
   });

@@ -27,6 +27,8 @@ export const waitForReplication = `select pg_logical_emit_message(true, 'twinkee
 export class ServerSessions {
   readonly #ofClient = new WeakMap<pg.ClientBase, ServerSession>();
   readonly #lost: ServerSession[] = [];
+  /** Commits of sessions that were lost may be visible on this server alone. */
+  #isReplicationPending = false;
   readonly #fence: Fence | null;
 
   constructor(fence: Fence | null = null) {
@@ -49,7 +51,7 @@ export class ServerSessions {
   }
 
   get noneLost(): boolean {
-    return this.#lost.length === 0;
+    return this.#lost.length === 0 && !this.#isReplicationPending;
   }
 
   sizes(): CollectionSizes {
@@ -62,12 +64,20 @@ export class ServerSessions {
     const text = `select pg_terminate_backend(pid) from pg_stat_activity
       join unnest($1::integer[], $2::text[]) as l(pid, start) using (pid) where backend_start::text = l.start`;
     const values = [lost.map(({ pid }) => pid), lost.map(({ start }) => start)];
+    this.#isReplicationPending = true;
     while ((await client.query(text, values)).rows.length > 0) await pause(POLL_MS);
-    await client.query(waitForReplication);
     for (const session of lost) {
       const at = this.#lost.indexOf(session);
       if (at >= 0) this.#lost.splice(at, 1);
     }
+    try {
+      await client.query(waitForReplication);
+    } catch (error) {
+      // It waits on the server for as long as there is no standby: the next attempt ends it.
+      this.markLost(client);
+      throw error;
+    }
+    if (this.#lost.length === 0) this.#isReplicationPending = false;
   }
 }
 

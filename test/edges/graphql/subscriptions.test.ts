@@ -256,7 +256,7 @@ describe('a connection', () => {
   });
 
   it('that has not signed in counts against the limit of its address until it does, and is refused beyond it', async () => {
-    const unauthenticated = { perNetwork: 2, total: 10, signInMs: 3_600_000 };
+    const unauthenticated = { perNetwork: 2, total: 10, silentMs: 3_600_000 };
     const limited = await startHttpServiceOnDatabase({ graphqlLimits: { unauthenticated } });
     const theirs = await makeTestTenant(limited);
     const url = `${limited.url.replace('http', 'ws')}/graphql`;
@@ -292,14 +292,14 @@ describe('a connection', () => {
       const [first, reason] = await Promise.race([once(socket, 'message'), once(socket, 'close')]);
       return typeof first === 'number' ? `${first} ${reason}` : JSON.parse(String(first)).type;
     };
-    const refusal = (limit: string) => `1013 RATE_LIMIT_EXCEEDED: At most ${limit} may be open.`;
+    const refusal = (limit: string) => `1013 RATE_LIMIT_EXCEEDED: The limit of open WebSockets ${limit}.`;
     const { owner, admin, user } = theirs.tokens;
     const first = open(owner);
     expect(await outcomeOf(first)).toBe('connection_ack');
-    expect(await outcomeOf(open(owner))).toBe(refusal('1 WebSockets of one credential'));
+    expect(await outcomeOf(open(owner))).toBe(refusal('of one credential is 1'));
     const second = open(admin);
     expect(await outcomeOf(second)).toBe('connection_ack');
-    expect(await outcomeOf(open(user))).toBe(refusal('2 WebSockets of one tenant'));
+    expect(await outcomeOf(open(user))).toBe(refusal('of one tenant is 2'));
     first.terminate();
     await expect.poll(() => limited.graphql.connections()).toBe(1);
     const third = open(user);

@@ -74,7 +74,7 @@ describe.each(transports)('over %s', (transport) => {
       expect(command).toMatchObject({ status: 'dispatched', confirmed_by: mine.userId });
     });
 
-    it('is asked with its parameters and changes, and a name does not read as part of the question', async () => {
+    it('is shown with its parameters and changes, and a name cannot look like a part of the question', async () => {
       const id = await device('valve', 'Valve” (1). Also open “Garage');
       await mine.report(id, { flow: 5 });
       await requested({ action: 'decline' }, unlock(id, { action: 'set_flow', params: { percent: 100 } }));

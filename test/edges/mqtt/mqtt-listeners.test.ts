@@ -64,13 +64,13 @@ describe('silent connections of one address', () => {
   const ended = (peers: readonly Raw[]) => peers.filter((peer) => peer.ended).length;
 
   it.each(['tcp', 'tls'])('do not keep a device out, over %s', async (transport) => {
-    edge = await service.open({ settings, limits: { unauthenticatedPerNetwork: 3, signInMs: 0 } });
+    edge = await service.open({ settings, limits: { unauthenticatedPerNetwork: 3, silentMs: 0 } });
     const port = transport === 'tcp' ? edge.port : (edge.tlsPort as number);
     const peers = await silent(port);
     await eventually(() => expect(ended(peers)).toBe(7));
     const client = await talk(`${transport === 'tcp' ? 'mqtt' : 'mqtts'}://localhost:${port}`, { ca: tls.cert });
     // The device has taken the place of one of them, and has left it for the next one.
-    expect(ended(peers)).toBe(8);
+    await eventually(() => expect(ended(peers)).toBe(8));
     expect(edge.sizes().unauthenticated_connections).toBe(2);
     await client.send('state', { state: { on: true } });
     await client.mqtt.endAsync();
@@ -78,8 +78,24 @@ describe('silent connections of one address', () => {
     await eventually(() => expect(edge.sizes().unauthenticated_connections).toBe(0));
   });
 
+  it('do not end a sign-in that takes long', async () => {
+    edge = await service.open({ settings, limits: { unauthenticatedPerNetwork: 2, silentMs: 0 } });
+    const looked = Promise.withResolvers<void>();
+    service.lookup = () => looked.promise;
+    const signingIn = talk(`mqtt://localhost:${edge.port}`);
+    await eventually(() =>
+      expect(edge.sizes()).toMatchObject({ unauthenticated_connections: 1, unauthenticated_silent: 0 }),
+    );
+    const peers = await silent(edge.port);
+    await eventually(() => expect(ended(peers)).toBe(9));
+    looked.resolve();
+    const client = await signingIn;
+    await client.mqtt.endAsync();
+    for (const peer of peers) peer.socket.destroy();
+  });
+
   it('are refused while the others may be signing in', async () => {
-    edge = await service.open({ settings, limits: { unauthenticatedPerNetwork: 3, signInMs: 3_600_000 } });
+    edge = await service.open({ settings, limits: { unauthenticatedPerNetwork: 3, silentMs: 3_600_000 } });
     const peers = await silent(edge.port);
     await eventually(() => expect(peers.map((peer) => peer.ended)).toEqual(peers.map((_, n) => n >= 3)));
     peers[0]?.socket.destroy();
@@ -90,7 +106,7 @@ describe('silent connections of one address', () => {
   });
 
   it('of all addresses together take no place of a signed-in device', async () => {
-    edge = await service.open({ settings: { ...settings, maxConnections: 4 }, limits: { signInMs: 0 } });
+    edge = await service.open({ settings: { ...settings, maxConnections: 4 }, limits: { silentMs: 0 } });
     const tenant = service.addTenant();
     const devices: Device[] = [];
     for (let n = 0; n < 3; n += 1) devices.push(await Device.connect(service, service.addDevice(tenant), edge.port));
@@ -159,7 +175,7 @@ describe('over WebSocket', () => {
 
   it('silent connections beyond the limit of their address are refused with a response', async () => {
     await edge.close();
-    edge = await service.open({ limits: { unauthenticatedPerNetwork: 1 } });
+    edge = await service.open({ limits: { unauthenticatedPerNetwork: 1, silentMs: 3_600_000 } });
     const first = await open();
     const refused = new WebSocket(url, ['mqtt']);
     refused.on('error', () => {});

@@ -15,25 +15,36 @@ export interface CommandToConfirm {
 type Actors = Pick<Services['actors'], 'peek' | 'read'>;
 
 const MAX_LISTED = 10;
+/** More than a request with the usual names can have: the client chooses their order, so none is left out silently. */
+const MAX_PARAMETERS = 100;
 const MAX_NAME = 60;
 const MAX_VALUE = 100;
 
 /**
  * The question to the user before critical commands are sent: the action, its parameters, and for each device the
  * changes of the preview, one per line. All are read from the commands that wait, not from the request of the client.
+ * Null if a command cannot be shown.
  */
-export async function confirmationQuestion(actors: Actors, waiting: readonly CommandToConfirm[]): Promise<string> {
+export async function confirmationQuestion(
+  actors: Actors,
+  waiting: readonly CommandToConfirm[],
+): Promise<string | null> {
   const found = await Promise.all(
-    waiting.slice(0, MAX_LISTED).map(async (one) => ({ one, command: await readFixed(actors, one.command_id) })),
+    waiting.slice(0, MAX_LISTED).map(async ({ device_id, command_id }) => ({
+      name: await nameOf(actors, device_id),
+      command: await readFixed(actors, command_id),
+    })),
   );
   const [first] = found;
+  if (first?.command == null) return null;
+  const { action, params } = first.command;
   const more = waiting.length - found.length;
   return [
-    `The action ${quoted(first?.command?.action ?? 'unknown')} is critical and waits for your confirmation.`,
-    ...lines('Parameter', first?.command?.params ?? {}, literal),
-    ...found.flatMap(({ one, command }) => [
-      `Device ${nameOf(actors, one.device_id)}`,
-      ...lines('Change', command?.confirmation?.preview.changes ?? {}, changed).map((line) => `  ${line}`),
+    `The action ${quoted(action)} is critical and waits for your confirmation.`,
+    ...lines('Parameter', params, { format: literal, max: MAX_PARAMETERS }),
+    ...found.flatMap(({ name, command }) => [
+      `Device ${name}`,
+      ...lines('  Change', command?.confirmation?.preview.changes ?? {}, { format: changed, max: MAX_LISTED }),
     ]),
     ...(more > 0 ? [`${more} more devices`] : []),
     `Do it on ${waiting.length === 1 ? 'this device' : `these ${waiting.length} devices`}?`,
@@ -46,22 +57,33 @@ async function readFixed(actors: Actors, id: Uuid): Promise<CommandContext['fixe
   return command?.snapshot.context.fixed ?? null;
 }
 
-function nameOf(actors: Actors, id: Uuid): string {
-  const name = actors.peek<DeviceContext>({ kind: 'device', id })?.snapshot.context.fixed.name ?? null;
+async function nameOf(actors: Actors, id: Uuid): Promise<string> {
+  const ref = { kind: 'device', id } as const;
+  const device = actors.peek<DeviceContext>(ref) ?? (await actors.read<DeviceContext>(ref));
+  const name = device?.snapshot.context.fixed.name ?? null;
   return name === null ? id : `${quoted(name)} (${id})`;
 }
 
-function lines<T>(kind: string, members: Readonly<Record<string, T>>, format: (value: T) => string): string[] {
+function lines<T>(
+  kind: string,
+  members: Readonly<Record<string, T>>,
+  { format, max }: { format(value: T): string; max: number },
+): string[] {
   const all = Object.entries(members).map(([name, value]) => `${kind} ${quoted(name)}: ${format(value)}`);
-  const more = all.length - MAX_LISTED;
-  return more > 0 ? [...all.slice(0, MAX_LISTED), `${more} more`] : all;
+  const more = all.length - max;
+  return more > 0 ? [...all.slice(0, max), `${kind}: ${more} more are not shown`] : all;
 }
 
 const changed = ({ from, to }: { from: Json; to: Json }): string => `${literal(from)} → ${literal(to)}`;
 
-/** Text in quotes that it cannot close, and without brackets, so that a name does not read as part of the question. */
-const quoted = (text: string): string => `“${oneLine(text, MAX_NAME).replace(/["“”„‟«»()[\]{}]/g, '')}”`;
+/** Quotes, brackets and the arrow of a change: without them a text cannot look like a part of the question. */
+const MARKS = /[["″＂〝〞→\p{Pi}\p{Pf}\p{Ps}\p{Pe}]--[’]]/gv;
 
-const literal = (value: Json | undefined): string => oneLine(JSON.stringify(value ?? null), MAX_VALUE);
+const quoted = (text: string): string => `“${oneLine(text, MAX_NAME).replace(MARKS, '')}”`;
+
+function literal(value: Json | undefined): string {
+  const text = typeof value === 'string' ? value.replace(MARKS, '').replace(/ {2,}/g, ' ') : value;
+  return oneLine(JSON.stringify(text ?? null), MAX_VALUE);
+}
 
 const oneLine = (text: string, max: number): string => sanitizeText(text, max).replace(/[\n\t\u2028\u2029]/g, ' ');

@@ -17,9 +17,8 @@ export async function elicitConfirmation(
   pending: readonly CommandToConfirm[],
 ): Promise<{ reply: ElicitationReply | null; hint: string }> {
   if (!(await mayConfirmOwn(services, caller))) return { reply: null, hint: OTHER_CONFIRMER_HINT };
+  const question = await confirmationQuestion(services.actors, pending);
+  if (question === null) return { reply: null, hint: PREVIEW_HINT };
   const until = Math.min(...pending.map(({ expires_at }) => Date.parse(expires_at)));
-  return {
-    reply: await client.elicit(await confirmationQuestion(services.actors, pending), until),
-    hint: PREVIEW_HINT,
-  };
+  return { reply: await client.elicit(question, until), hint: PREVIEW_HINT };
 }

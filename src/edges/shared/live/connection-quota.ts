@@ -26,11 +26,13 @@ export class ConnectionQuota implements SizeReporter {
     const { perCredential, perTenant } = this.#limits;
     const credential = `credential ${token?.id ?? principal.key ?? principal.id}`;
     const tenant = `tenant ${tenantId}`;
-    if (this.#count(credential) >= perCredential) return tooMany(`${perCredential} WebSockets of one credential`);
-    if (this.#count(tenant) >= perTenant) return tooMany(`${perTenant} WebSockets of one tenant`);
-    for (const key of [credential, tenant]) this.#open.set(key, this.#count(key) + 1);
+    if (this.#count(credential) >= perCredential) return tooMany('of one credential', perCredential);
+    // Platform operators may have none.
+    const holders = tenantId === null ? [credential] : [credential, tenant];
+    if (tenantId !== null && this.#count(tenant) >= perTenant) return tooMany('of one tenant', perTenant);
+    for (const key of holders) this.#open.set(key, this.#count(key) + 1);
     return done(() => {
-      for (const key of [credential, tenant]) {
+      for (const key of holders) {
         const left = this.#count(key) - 1;
         if (left > 0) this.#open.set(key, left);
         else this.#open.delete(key);
@@ -47,4 +49,5 @@ export class ConnectionQuota implements SizeReporter {
   }
 }
 
-const tooMany = (limit: string) => refuse('RATE_LIMIT_EXCEEDED', `At most ${limit} may be open.`);
+const tooMany = (holder: string, limit: number) =>
+  refuse('RATE_LIMIT_EXCEEDED', `The limit of open WebSockets ${holder} is ${limit}.`);
