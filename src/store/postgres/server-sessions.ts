@@ -15,14 +15,14 @@ const POLL_MS = 5;
  * Waits until everything that other sessions have committed is flushed, and replicated if the server has synchronous
  * standbys. A session that is terminated while its commit waits for a standby leaves the commit visible on this server
  * alone: if a standby was promoted, the commit is lost (PostgreSQL, "Synchronous Replication": a server that has been
- * replaced). A transaction waits only if it writes to the log, so this writes a message that nobody reads.
+ * replaced). A transaction waits only if it writes to the log, so this writes a message, which has no reader.
  */
 export const waitForReplication = `select pg_logical_emit_message(true, 'twinkeep', '')`;
 
 /**
  * Server sessions of a pool's connections. A statement whose connection was lost may still take effect as long as its
  * session lives: such a session is terminated, and has ended before any other statement is sent. Its commit is then
- * replicated, so that no statement reads, and no caller is told, what a replaced primary alone has.
+ * replicated, so that no later statement of this pool reads what a replaced primary alone has.
  */
 export class ServerSessions {
   readonly #ofClient = new WeakMap<pg.ClientBase, ServerSession>();

@@ -5,17 +5,8 @@ import type { BuildLevels } from '../../../src/store/lock/node-registration.ts';
 import { sharedOwnership } from '../../../src/store/lock/shared-ownership.ts';
 import { eventually } from '../../support/clock.ts';
 import { longLivedLockParts, recordingLog } from '../../support/lock-parts.ts';
-import {
-  closing,
-  database,
-  endLockSession,
-  lockOf,
-  never,
-  nodeOf,
-  serverUrl,
-  sql,
-  withNodes,
-} from './cluster-nodes.ts';
+import { sql } from '../../support/write-oracle.ts';
+import { closing, database, endLockSession, lockOf, never, nodeOf, serverUrl, withNodes } from './cluster-nodes.ts';
 
 withNodes();
 

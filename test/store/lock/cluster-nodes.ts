@@ -1,4 +1,3 @@
-import pg from 'pg';
 import { afterEach, inject, vi } from 'vitest';
 import { SHARD_COUNT } from '../../../src/domain/shards.ts';
 import type { Uuid } from '../../../src/domain/values.ts';
@@ -14,6 +13,7 @@ import { createStore } from '../../../src/store/postgres/store.ts';
 import { deviceCommit, newId } from '../../support/actor-commits.ts';
 import { longLivedLockParts, silentLog } from '../../support/lock-parts.ts';
 import { freshDatabase } from '../../support/store.ts';
+import { sql } from '../../support/write-oracle.ts';
 
 export const serverUrl = inject('postgresUrl');
 export const never = new AbortController().signal;
@@ -59,16 +59,6 @@ export async function nodeOf(url: string, levels?: BuildLevels): Promise<TestNod
   const pool = connectPostgres(url, { fence: lock.fence() });
   closing.push(() => pool.close());
   return { lock, cluster, pool, store: createStore(pool, undefined, lock.fence()), lost };
-}
-
-export async function sql<Row extends object>(url: string, text: string): Promise<Row[]> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  try {
-    return (await client.query<Row>(text)).rows;
-  } finally {
-    await client.end();
-  }
 }
 
 /** The lock's session ends on the server, as after a crash of the process. */

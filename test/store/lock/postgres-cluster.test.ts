@@ -4,6 +4,7 @@ import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { sharedOwnership } from '../../../src/store/lock/shared-ownership.ts';
 import { newId } from '../../support/actor-commits.ts';
 import { eventually } from '../../support/clock.ts';
+import { sql } from '../../support/write-oracle.ts';
 import {
   allShards,
   database,
@@ -14,7 +15,6 @@ import {
   nodeOf,
   ownersOf,
   serverUrl,
-  sql,
   type TestNode,
   withNodes,
 } from './cluster-nodes.ts';
