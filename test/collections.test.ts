@@ -18,6 +18,7 @@ const exceptions: Readonly<Record<string, string>> = {
   'actors/shard-operations.ts running': 'fixed size: one entry for each shard',
   'actors/registry.ts byKind': 'twinkeep_actors_live counts them',
   'actors/commit/group-commit.ts idleWaiters': 'fixed size: used once, when the process stops',
+  'domain/schema-widening.ts reasons': 'per call, at most 10',
   'domain/semaphore.ts waiting': 'reported by its owner: artifact_statements_waiting',
   'domain/state-path.ts paths': 'per call',
   'edges/cluster/peek-body.ts chunks': 'per request',

@@ -41,14 +41,17 @@ export const categories = (): Record<Category, string[]> =>
 /** The registry's definition of an action, if it has one. */
 export const knownAction = (action: string): ActionDefinition | undefined => byAction.get(action);
 
-// People and models read `Open-Valve` as `open_valve`, so the spelling must not change the safety class.
-const folded = (action: string): string => action.toLowerCase().replace(/[\s_.:-]/g, '');
+/**
+ * The name of an action without case, white space and `_ - . :`. People and models read `Open-Valve` as `open_valve`, so
+ * the spelling must not change the safety class.
+ */
+export const foldedAction = (action: string): string => action.toLowerCase().replace(/[\s_.:-]/g, '');
 
-const byFoldedAction = new Map([...byAction.values()].map((definition) => [folded(definition.action), definition]));
+const byFoldedAction = new Map([...byAction.values()].map((one) => [foldedAction(one.action), one]));
 
 /** The registry's action of this name, or of a name that differs only in case, white space and `_ - . :`. */
 export const similarAction = (action: string): ActionDefinition | undefined =>
-  byAction.get(action) ?? byFoldedAction.get(folded(action));
+  byAction.get(action) ?? byFoldedAction.get(foldedAction(action));
 
 /** Whether an action, in any spelling, is internal to the protocol: refused in requests and in a tenant's manifests. */
 export const isRestricted = (action: string): boolean => similarAction(action)?.safetyClass === 'RESTRICTED';

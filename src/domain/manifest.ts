@@ -17,6 +17,14 @@ export interface Capability {
   verify_within_s?: number;
 }
 
+/** An action above NORMAL that an earlier version of a manifest had: its class is the floor if it is added again. */
+export interface RemovedAction {
+  action: string;
+  safetyClass: SafetyClass;
+  /** Null if it was too large to be remembered: then every schema counts as wider. */
+  paramSchema: JsonObject | null;
+}
+
 export interface Manifest {
   deviceId: string;
   tenantId: string;
@@ -26,4 +34,6 @@ export interface Manifest {
   /** False for the automatic manifest of the device's category. */
   own: boolean;
   capabilities: Capability[];
+  /** Oldest first. Never shown as a part of the manifest. */
+  removed?: RemovedAction[];
 }

@@ -125,7 +125,7 @@ function inspect(schema: Json, at: string, level: number, report: Report): void 
  * parameters are refused, so the root is closed unless a schema describes the others. Within a parameter, an object
  * that lists its properties is closed unless `additionalProperties` opens it.
  */
-function unlisted(schema: JsonObject, root: boolean): boolean | JsonObject {
+export function unlisted(schema: JsonObject, root: boolean): boolean | JsonObject {
   const { additionalProperties } = schema;
   if (isObject(additionalProperties)) return additionalProperties;
   return root ? false : ((additionalProperties as boolean | undefined) ?? schema.properties === undefined);
@@ -138,6 +138,14 @@ export function checkParams(schema: JsonObject, params: Json, path = 'params'): 
   const errors: FieldError[] = [];
   check(schema, params, path, true, errors);
   return errors;
+}
+
+/** Whether `value` is valid against a schema that passed `schemaErrors`; `root`: it is the object of all parameters. */
+export function isValid(schema: JsonObject, value: Json, root: boolean): boolean {
+  const errors: FieldError[] = [];
+  if (root && !isObject(value)) return false;
+  check(schema, value, '', root, errors);
+  return errors.length === 0;
 }
 
 function check(schema: JsonObject, value: Json, at: string, root: boolean, errors: FieldError[]): void {
@@ -230,7 +238,7 @@ function checkProperties(schema: JsonObject, value: JsonObject, at: string, root
 }
 
 /** Whether `value` is a multiple of `step` in decimal arithmetic, so that 0.3 is a multiple of 0.1. */
-function isMultiple(value: number, step: number): boolean {
+export function isMultiple(value: number, step: number): boolean {
   if (Number.isSafeInteger(value) && Number.isSafeInteger(step)) return value % step === 0;
   const [a, b] = [decimal(value), decimal(step)];
   const exponent = Math.min(a.exponent, b.exponent);

@@ -1,0 +1,130 @@
+import { describe, expect, it } from 'vitest';
+import { automaticManifest } from '../../src/domain/capability-registry.ts';
+import type { Capability, Manifest } from '../../src/domain/manifest.ts';
+import { compareManifests, MAX_REMOVED } from '../../src/domain/manifest-comparison.ts';
+import { readManifest } from '../../src/domain/tenant-manifest.ts';
+
+const actions = (...capabilities: object[]): Capability[] => {
+  const read = readManifest({ capabilities });
+  if (!read.ok) throw new Error(JSON.stringify(read.refusal));
+  return read.value;
+};
+const gate = (more: object = {}) => ({ action: 'open_gate', safetyClass: 'CRITICAL', ...more });
+const percent = (maximum: number) => ({
+  paramSchema: { type: 'object', properties: { percent: { type: 'integer', minimum: 0, maximum } } },
+});
+
+/** Publishes these manifests one after another; the sentences of the last one. */
+function weaker(...manifests: object[][]): string[] {
+  let current: Pick<Manifest, 'capabilities' | 'removed'> | null = null;
+  let found: string[] = [];
+  for (const manifest of manifests) {
+    const capabilities = actions(...manifest);
+    const comparison = compareManifests(current, capabilities);
+    current = { capabilities, removed: comparison.removed };
+    found = comparison.weaker;
+  }
+  return found;
+}
+
+describe('a manifest gets weaker', () => {
+  it('with a lower class', () => {
+    expect(weaker([gate()], [{ action: 'open_gate' }])).toEqual([
+      "'open_gate' will need no confirmation: it is CRITICAL now, and becomes NORMAL.",
+    ]);
+    expect(weaker([gate({ safetyClass: 'RESTRICTED' })], [gate()])).toEqual([
+      "'open_gate' can be requested, with a confirmation: it is RESTRICTED now, and becomes CRITICAL.",
+    ]);
+  });
+
+  it('with a critical action that was removed and is added again below its class', () => {
+    expect(weaker([gate()], [{ action: 'wave' }], [{ action: 'open_gate' }])).toEqual([
+      "'open_gate' will need no confirmation: it was CRITICAL when it was removed, and becomes NORMAL.",
+    ]);
+    expect(weaker([gate()], [], [], [{ action: 'wave' }], [{ action: 'open_gate' }, { action: 'wave' }])).toHaveLength(
+      1,
+    );
+  });
+
+  it.each(['Open_Gate', 'open-gate', 'openGate', 'OPEN.GATE'])('with another spelling, %s', (action) => {
+    expect(weaker([gate()], [{ action }])).toEqual([
+      `'${action}' will need no confirmation: it is a spelling of 'open_gate', which is CRITICAL, and becomes NORMAL.`,
+    ]);
+    expect(weaker([gate()], [gate(), { action }])).toHaveLength(1);
+    expect(weaker([gate()], [], [{ action }])[0]).toContain('which was CRITICAL when it was removed');
+    expect(weaker([], [gate(), { action }])).toHaveLength(1);
+    expect(weaker([gate(percent(50))], [gate({ action, ...percent(60) })])).toHaveLength(1);
+  });
+
+  it('with wider parameters of a critical action, also of one that was removed', () => {
+    const sentence =
+      "'open_gate' is CRITICAL and accepts more parameters. Parameter 'percent' may be at most 100 (before: at most 50).";
+    expect(weaker([gate(percent(50))], [gate(percent(100))])).toEqual([sentence]);
+    expect(weaker([gate(percent(50))], [], [gate(percent(100))])).toEqual([sentence]);
+  });
+
+  it('compared with the automatic manifest too', () => {
+    const before = automaticManifest({ deviceId: 'd', tenantId: 't', deviceType: 'valve' });
+    const comparison = compareManifests(
+      before,
+      actions({ action: 'open_valve', paramSchema: { type: 'object', properties: { percent: {}, force: {} } } }),
+    );
+    expect(comparison.weaker).toEqual([
+      expect.stringContaining("'open_valve' is CRITICAL and accepts more parameters."),
+    ]);
+    expect(comparison.removed.map(({ action }) => action)).not.toContain('revoke');
+  });
+});
+
+describe('a manifest does not get weaker', () => {
+  it.each<[string, object[][]]>([
+    ['as the first one', [[gate(), { action: 'wave' }]]],
+    ['unchanged', [[gate(percent(50))], [gate(percent(50))]]],
+    ['with a raised class', [[{ action: 'open_gate', ...percent(50) }], [gate(percent(100))]]],
+    ['with narrower parameters', [[gate(percent(50))], [gate(percent(40))]]],
+    ['without a critical action', [[gate()], []]],
+    ['with a removed action of the same class again', [[gate(percent(50))], [], [gate(percent(50))]]],
+    [
+      'with wider parameters of a NORMAL action',
+      [[{ action: 'wave', ...percent(50) }], [{ action: 'wave', ...percent(90) }]],
+    ],
+    ['with other texts', [[gate({ description: 'a' })], [gate({ description: 'b', verify_within_s: 5 })]]],
+    [
+      'with a class that a confirmed change had lowered',
+      [[gate()], [{ action: 'open_gate' }], [{ action: 'open_gate' }]],
+    ],
+  ])('%s', (_, manifests) => {
+    expect(weaker(...manifests)).toEqual([]);
+  });
+});
+
+describe('removed actions', () => {
+  it('are remembered until the manifest has them again', () => {
+    const first = compareManifests({ capabilities: actions(gate(percent(50)), { action: 'wave' }) }, []);
+    expect(first.removed).toEqual([
+      { action: 'open_gate', safetyClass: 'CRITICAL', paramSchema: percent(50).paramSchema },
+    ]);
+    expect(compareManifests({ capabilities: [], removed: first.removed }, actions(gate())).removed).toEqual([]);
+  });
+
+  it('lose the schemas of the oldest beyond 64 KiB, and then every schema is wider', () => {
+    const large = (n: number) =>
+      gate({ action: `a${n}`, paramSchema: { type: 'object', properties: { x: { enum: ['y'.repeat(15_000)] } } } });
+    const before = { capabilities: actions(...[1, 2, 3, 4, 5, 6].map(large)) };
+    const { removed } = compareManifests(before, []);
+    expect(removed.map(({ paramSchema }) => paramSchema === null)).toEqual([true, true, false, false, false, false]);
+    const again = compareManifests({ capabilities: [], removed }, actions(large(1), large(6)));
+    expect(again.weaker).toEqual([
+      "'a1' is CRITICAL and accepts more parameters. Its earlier parameters are no longer known.",
+    ]);
+  });
+
+  it('are more than are remembered only after several changes of full manifests', () => {
+    const many = (prefix: string) =>
+      actions(...Array.from({ length: 100 }, (_, n) => gate({ action: `${prefix}${n}` })));
+    let removed: Manifest['removed'] = [];
+    for (const prefix of ['a', 'b', 'c'])
+      removed = compareManifests({ capabilities: many(prefix), removed }, []).removed;
+    expect(removed.length).toBeGreaterThan(MAX_REMOVED);
+  });
+});
