@@ -6,7 +6,7 @@ import type { Manifest } from '../domain/manifest.ts';
 import type { MemberRole } from '../domain/membership.ts';
 import type { PlanStatus, StepStatus } from '../domain/plan.ts';
 import type { MessageRefusalCode, Refusal, RefusalCode } from '../domain/refusals.ts';
-import type { EpochMs, Json, JsonObject, Milliseconds, Uuid } from '../domain/values.ts';
+import type { EpochMs, Json, JsonObject, Milliseconds, Principal, Uuid } from '../domain/values.ts';
 
 // Outputs of machines. They are data: the runtime and its subscribers carry them out.
 
@@ -83,6 +83,8 @@ export type RowOutput =
   | { type: 'manifest.put'; manifest: Manifest }
   /** Marks the proposal as accepted by this plan. If the proposal is no longer pending, neither is stored. */
   | { type: 'proposal.accept'; proposalId: Uuid; planId: Uuid }
+  /** Marks the change request as applied by this commit. If it no longer waits, nothing of the commit is stored. */
+  | { type: 'change.apply'; changeId: Uuid; by: Principal; at: EpochMs }
   /** Makes the user a member of the tenant. */
   | { type: 'member.bind'; userId: Uuid; tenantId: Uuid; role: MemberRole };
 
@@ -188,6 +190,7 @@ const outputKinds = {
   'key.grace': 'row',
   'manifest.put': 'row',
   'proposal.accept': 'row',
+  'change.apply': 'row',
   'member.bind': 'row',
   'device.state': 'volatile',
   'device.presence': 'volatile',

@@ -3,6 +3,7 @@ import type { ActorStore } from './contract/actor-store.ts';
 import type { AdministrationStore } from './contract/administration.ts';
 import type { ArtifactFiles } from './contract/artifact-files.ts';
 import type { AuditStore } from './contract/audit.ts';
+import type { ChangeRequestStore } from './contract/change-requests.ts';
 import type { CommandStore } from './contract/commands.ts';
 import type { DeviceStore } from './contract/devices.ts';
 import type { FirmwareStore } from './contract/firmware.ts';
@@ -28,6 +29,7 @@ export interface Store extends SizeReporter {
   commands: CommandStore;
   plans: PlanStore;
   proposals: ProposalStore;
+  changeRequests: ChangeRequestStore;
   records: RecordStore;
   identity: IdentityStore;
   keys: ApiKeyStore;

@@ -32,6 +32,7 @@ export class MemoryStore implements Store {
   readonly commands = this.#store.commands;
   readonly plans = this.#store.plans;
   readonly proposals = this.#store.proposals;
+  readonly changeRequests = this.#store.changeRequests;
   readonly records = this.#store.records;
   readonly identity = this.#store.identity;
   readonly keys = this.#store.keys;

@@ -23,6 +23,7 @@ export const effectKinds = [
   'manifests',
   'members',
   'proposals',
+  'changes',
   'idempotency',
 ] as const;
 export type EffectKind = (typeof effectKinds)[number];
@@ -146,6 +147,7 @@ interface GatheredRows {
   manifest: Json | null;
   members: Json[];
   proposals: Json[];
+  changes: Json[];
 }
 
 type RowOf<Type extends RowOutput['type']> = Extract<RowOutput, { type: Type }>;
@@ -180,19 +182,22 @@ const gatherRow: { readonly [Type in RowOutput['type']]: (rows: GatheredRows, ou
   'proposal.accept'({ proposals }, { proposalId, planId }) {
     proposals.push({ id: proposalId, plan_id: planId });
   },
+  'change.apply'({ changes }, { changeId, by, at }) {
+    changes.push({ id: changeId, by: { ...by }, at });
+  },
 };
 
 /** Merges several outputs about one device's keys, applied in order, into at most one change of each row. */
 function addRows(outputs: readonly RowOutput[], put: (name: EffectKind, rows: Json[]) => void): void {
   const rows: GatheredRows = {
     ...{ deviceId: '', added: new Map(), graces: {}, ends: [] },
-    ...{ manifest: null, members: [], proposals: [] },
+    ...{ manifest: null, members: [], proposals: [], changes: [] },
   };
   for (const output of outputs) {
     const gather = gatherRow[output.type] as (rows: GatheredRows, output: RowOutput) => void;
     gather(rows, output);
   }
-  const { deviceId, added, graces, ends, manifest, members, proposals } = rows;
+  const { deviceId, added, graces, ends, manifest, members, proposals, changes } = rows;
   put(
     'keys',
     [...added.values()].map((key) => ({
@@ -213,4 +218,5 @@ function addRows(outputs: readonly RowOutput[], put: (name: EffectKind, rows: Js
   if (manifest !== null) put('manifests', [manifest]);
   put('members', members);
   put('proposals', proposals);
+  put('changes', changes);
 }

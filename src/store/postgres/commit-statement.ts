@@ -123,19 +123,23 @@ const effectSections: Readonly<Record<EffectKind, string>> = {
         where not e.value->'except' @> to_jsonb(k.key_version) order by e.place limit 1)
     ${from('keysChanged', 'device_id uuid, graces jsonb, ends jsonb')}
     where k.device_id = r.device_id and k.ended_at is null`,
-  manifests: `insert into manifests (device_id, tenant_id, category, version, own, capabilities)
-    select r."deviceId", r."tenantId", r.category, r.version, r.own, r.capabilities ${from(
+  manifests: `insert into manifests (device_id, tenant_id, category, version, own, capabilities, removed)
+    select r."deviceId", r."tenantId", r.category, r.version, r.own, r.capabilities, r.removed ${from(
       'manifests',
-      '"deviceId" uuid, "tenantId" uuid, category text, version integer, own boolean, capabilities jsonb',
+      '"deviceId" uuid, "tenantId" uuid, category text, version integer, own boolean, capabilities jsonb, removed jsonb',
     )}
     on conflict (device_id) do update set category = excluded.category, version = excluded.version, own = excluded.own,
-      capabilities = excluded.capabilities`,
+      capabilities = excluded.capabilities, removed = excluded.removed`,
   members: `update users u set tenant_id = r.tenant_id, role = r.role
     ${from('members', 'user_id uuid, tenant_id uuid, role text')}
     where u.id = r.user_id and u.tenant_id is null returning u.id`,
   proposals: `update proposals p set status = 'accepted', plan_id = r.plan_id
     ${from('proposals', 'id uuid, plan_id uuid')}
     where p.id = r.id and p.status = 'pending' returning p.id`,
+  changes: `update change_requests c set status = 'applied', decided_by = r.by, decided_at = r.at
+    ${from('changes', 'id uuid, by jsonb, at bigint')}
+    where c.id = r.id and c.tenant_id = a.tenant_id and c.status = 'awaiting_confirmation' and c.expires_at > r.at
+    returning c.id`,
   idempotency: putIdempotency(from('idempotency', idempotencyFields)),
 };
 
@@ -146,6 +150,10 @@ const membersBound = `(select refuse('the user already belongs to a tenant or do
 /** Two plans of one proposal, or a plan of a rejected proposal, fail the whole statement. */
 const proposalsAccepted = `(select refuse('the proposal is no longer pending')
   where (select count(*) from proposals_done) < (select sum(jsonb_array_length(effects->'proposals')) from effects)) as accepted`;
+
+/** A change that was decided meanwhile, or has expired, fails the whole statement. */
+const changesApplied = `(select refuse('the change request no longer waits')
+  where (select count(*) from changes_done) < (select sum(jsonb_array_length(effects->'changes')) from effects)) as applied`;
 
 /** Message of `refuse` for an atomic commit with a version conflict. */
 export const ATOMIC_CONFLICT = 'version conflict in an atomic batch';
@@ -217,6 +225,7 @@ export class BatchStatement {
     }
     if (this.sections.has('members')) results.push(membersBound);
     if (this.sections.has('proposals')) results.push(proposalsAccepted);
+    if (this.sections.has('changes')) results.push(changesApplied);
     if (this.sections.has('deliveries')) {
       parameters += 1;
       const rows = `jsonb_to_recordset($${parameters}::jsonb) as r(${outboxKeyFields})`;

@@ -53,6 +53,7 @@ interface ManifestRow {
   version: number;
   own: boolean;
   capabilities: Manifest['capabilities'];
+  removed: Manifest['removed'] | null;
 }
 
 interface StateRow {
@@ -145,11 +146,14 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
       if (wanted.length === 0) return [];
       const rows = await database.read<ManifestRow>({
         name: 'manifests_of',
-        text: `select device_id, tenant_id, category, version, own, capabilities from manifests
+        text: `select device_id, tenant_id, category, version, own, capabilities, removed from manifests
           where device_id = any($1::uuid[])`,
         values: [idArray(wanted)],
       });
-      return rows.map(({ device_id: deviceId, tenant_id: tenantId, ...rest }) => ({ ...rest, deviceId, tenantId }));
+      return rows.map(({ device_id: deviceId, tenant_id: tenantId, removed, ...rest }) => ({
+        ...{ ...rest, deviceId, tenantId },
+        ...(removed && { removed }),
+      }));
     },
 
     flushPresence: (rows) => flushPresence(database, rows),

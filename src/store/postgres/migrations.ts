@@ -18,6 +18,7 @@ import { cache } from './migrations/0020-cache.ts';
 import { artifactChunks } from './migrations/0021-artifact-chunks.ts';
 import { nodeFigures } from './migrations/0022-node-figures.ts';
 import { levels } from './migrations/0023-levels.ts';
+import { changeRequests } from './migrations/0024-change-requests.ts';
 
 export interface Migration {
   id: number;
@@ -58,6 +59,7 @@ export const migrations: readonly Migration[] = [
   { id: 21, name: 'artifact chunks', sql: artifactChunks, change: 'contract' },
   { id: 22, name: 'node figures', sql: nodeFigures, change: 'contract' },
   { id: 23, name: 'levels', sql: levels, change: 'expand' },
+  { id: 24, name: 'change requests', sql: changeRequests, change: 'expand' },
 ];
 
 /** The newest migration that this build knows. */

@@ -43,6 +43,13 @@ const statements = (now: EpochMs, days: { commands: number; journal: number }, b
     values: [smallestId(now - days.commands * DAY_MS), now - days.commands * DAY_MS, batch],
   },
   {
+    // Retained as long as commands: the journal of what they changed names what got weaker.
+    name: 'prune_change_requests',
+    text: `delete from change_requests where id in (
+        select id from change_requests where id < $1 and created_at < $2 order by id limit $3) returning 1 as gone`,
+    values: [smallestId(now - days.commands * DAY_MS), now - days.commands * DAY_MS, batch],
+  },
+  {
     // Retained longer than its command, as an audit trail; the journal of an open command or plan is kept completely.
     name: 'prune_journal',
     text: `delete from journal where (id, version, kind) in (

@@ -4,6 +4,7 @@ import { administrationStore } from './administration.ts';
 import { apiKeyStore } from './api-keys.ts';
 import { databaseArtifactFiles } from './artifact-files.ts';
 import { auditStore } from './audit.ts';
+import { changeRequestStore } from './change-requests.ts';
 import { CoalescedReads } from './coalesced-reads.ts';
 import { commandStore } from './commands.ts';
 import type { Database } from './database.ts';
@@ -32,6 +33,7 @@ export function createStore(database: Database, counts = new DeviceCounts(), fen
     commands: commandStore(database),
     plans: planStore(database),
     proposals: proposalStore(database),
+    changeRequests: changeRequestStore(database),
     records: recordStore(database),
     identity: identityStore(database),
     keys: apiKeyStore(database),

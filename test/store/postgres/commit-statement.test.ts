@@ -61,7 +61,7 @@ interface Step {
   clear: boolean;
   delivered: boolean;
   idempotency: boolean;
-  rows: 'none' | 'key' | 'end' | 'manifest' | 'member' | 'proposal';
+  rows: 'none' | 'key' | 'end' | 'manifest' | 'member' | 'proposal' | 'change';
 }
 interface DrawnBatch {
   steps: Step[];
@@ -82,7 +82,7 @@ const aStep: fc.Arbitrary<Step> = fc.record({
   clear: often,
   delivered: often,
   idempotency: often,
-  rows: fc.constantFrom('none', 'none', 'key', 'end', 'manifest', 'member', 'proposal'),
+  rows: fc.constantFrom('none', 'none', 'key', 'end', 'manifest', 'member', 'proposal', 'change'),
 });
 const aBatch: fc.Arbitrary<DrawnBatch> = fc.record({
   steps: fc.array(aStep, { maxLength: 5 }),
@@ -128,6 +128,10 @@ function history(batches: readonly DrawnBatch[], users: readonly Uuid[], proposa
       } else if (step.rows === 'proposal') {
         const proposalId = proposals[step.pick % PROPOSALS] as Uuid;
         rows.push({ type: 'proposal.accept', proposalId, planId: newId() });
+      } else if (step.rows === 'change') {
+        // The change requests have the ids of the proposals; they expire at 8.
+        const changeId = proposals[step.pick % PROPOSALS] as Uuid;
+        rows.push({ type: 'change.apply', changeId, by: { kind: 'user', id: 'u' }, at: version });
       }
       const given: Partial<ActorCommit> = {
         fixed,
@@ -159,7 +163,7 @@ function history(batches: readonly DrawnBatch[], users: readonly Uuid[], proposa
 
 const tables = [
   ...['devices', 'commands', 'plans', 'tenants', 'journal', 'outbox', 'timers', 'device_keys', 'manifests'],
-  ...['idempotency', 'users', 'proposals'],
+  ...['idempotency', 'users', 'proposals', 'change_requests'],
 ];
 
 /** All rows of all tables. Sequences are left out: a rollback does not reset them. */
@@ -174,6 +178,10 @@ async function contents(query: Query): Promise<Record<string, unknown[]>> {
 
 class Undo extends Error {}
 
+/** The change requests that a commit applies, with its tenant. */
+const changesOf = ({ rows, tenantId }: ActorCommit) =>
+  rows.flatMap((row) => (row.type === 'change.apply' ? [[row.changeId, tenantId] as const] : []));
+
 /**
  * The rows that a history leaves in the database, and the response to each batch, with the statements that `choose`
  * selects. Everything is rolled back.
@@ -186,6 +194,7 @@ async function outcome(
   choose: (batch: CommittedBatch) => readonly BatchStatement[],
 ) {
   const answers: unknown[] = [];
+  const tenants = new Map(batches.flatMap(({ actors }) => actors.flatMap(changesOf)).reverse());
   let rows: Record<string, unknown[]> = {};
   const run = async (query: Query): Promise<never> => {
     for (const id of users) {
@@ -199,6 +208,12 @@ async function outcome(
         `insert into proposals (id, tenant_id, device_id, data, asked_by, status, steps, phase, created_at)
          values ($1::uuid, $1::uuid, $1::uuid, '{}', '{}', 'pending', '[]', 'x', 1)`,
         [id],
+      );
+      await query(
+        `insert into change_requests (id, tenant_id, operation, subject, input, base, preview, digest, token_hash,
+           requested_by, created_at, expires_at, status)
+         values ($1::uuid, $2::uuid, 'o', 's', '{}', 'b', '{}', 'd', 't', '{}', 1, 8, 'awaiting_confirmation')`,
+        [id, tenants.get(id) ?? id],
       );
     }
     const inTransaction = {

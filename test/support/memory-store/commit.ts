@@ -152,12 +152,13 @@ function applyEffects(tables: Tables, { ref, journal, timers, rows }: ActorCommi
   for (const { id, event, dueAt } of set.values()) {
     tables.timers.set(timerKey(ref, id), { ref, id, event, dueAt: bigint(dueAt, 'due_at') as number, openAt, shard });
   }
-  if (rows.length > 0) writeRows(tables, rows);
+  if (rows.length > 0) writeRows(tables, row.tenantId, rows);
 }
 
 /** The tables, and the versions of keys that the same commit added. */
 interface RowTarget {
   tables: Tables;
+  tenantId: Uuid;
   added: Set<number>;
 }
 
@@ -202,13 +203,19 @@ const writeRow: { readonly [Type in RowOutput['type']]: (target: RowTarget, outp
     if (proposal?.status !== 'pending') refuse('23505', 'the proposal is no longer pending');
     tables.proposals.set(proposal.id, { ...proposal, status: 'accepted', planId });
   },
+  'change.apply'({ tables, tenantId }, { changeId, by, at }) {
+    const change = tables.changeRequests.get(changeId);
+    const waits = change?.tenantId === tenantId && change.status === 'awaiting_confirmation' && change.expiresAt > at;
+    if (!waits) refuse('23505', 'the change request no longer waits');
+    tables.changeRequests.set(change.id, { ...change, status: 'applied', decidedBy: by, decidedAt: at });
+  },
 };
 
 const changeKeys = (tables: Tables, deviceId: Uuid, change: (keys: readonly KeyRow[]) => KeyRow[]): void =>
   void tables.deviceKeys.set(deviceId, change(tables.deviceKeys.get(deviceId) ?? []));
 
-function writeRows(tables: Tables, outputs: readonly RowOutput[]): void {
-  const target = { tables, added: new Set<number>() };
+function writeRows(tables: Tables, tenantId: Uuid, outputs: readonly RowOutput[]): void {
+  const target = { tables, tenantId, added: new Set<number>() };
   for (const output of outputs)
     (writeRow[output.type] as (target: RowTarget, output: RowOutput) => void)(target, output);
 }

@@ -1,3 +1,4 @@
+import type { ChangeRequest } from '../../../src/domain/change-request.ts';
 import type { Memory } from '../../../src/domain/memory.ts';
 import type { Proposal } from '../../../src/domain/proposal.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../../src/domain/values.ts';
@@ -75,6 +76,7 @@ const tables = (undo: UndoLog) => ({
   audit: new Table<AuditRow>(undo),
   memories: new Table<Memory>(undo),
   proposals: new Table<Proposal>(undo),
+  changeRequests: new Table<ChangeRequest>(undo),
   firmware: new Table<FirmwareRelease>(undo),
   artifacts: new Table<EpochMs>(undo),
   /** Of complete artifacts. */

@@ -77,6 +77,7 @@ function steps(now: EpochMs, days: { commands: number; journal: number }): Step[
     (tables, batch) => pruneActors(tables, 'command', commands, batch),
     (tables, batch) => pruneActors(tables, 'plan', commands, batch),
     (tables, batch) => prune(tables.proposals, batch, ({ id, createdAt }) => isBefore(id, createdAt, commands)),
+    (tables, batch) => prune(tables.changeRequests, batch, ({ id, createdAt }) => isBefore(id, createdAt, commands)),
     (tables, batch) => pruneJournal(tables, journal, batch),
     (tables, batch) => prune(tables.audit, batch, ({ at }) => at < journal),
     (tables, batch) => prune(tables.idempotency, batch, ({ expiresAt }) => expiresAt < now),

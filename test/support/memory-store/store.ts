@@ -4,6 +4,7 @@ import { administrationStore } from './administration.ts';
 import { apiKeyStore } from './api-keys.ts';
 import { memoryArtifactFiles } from './artifact-files.ts';
 import { auditStore } from './audit.ts';
+import { changeRequestStore } from './change-requests.ts';
 import { commandStore } from './commands.ts';
 import type { MemoryDatabase } from './database.ts';
 import { deviceStore } from './devices.ts';
@@ -36,6 +37,7 @@ export function openMemoryStore(database: MemoryDatabase, options: MemoryStoreOp
     commands: commandStore(session),
     plans: planStore(session),
     proposals: proposalStore(session),
+    changeRequests: changeRequestStore(session),
     records: recordStore(session),
     identity: identityStore(session),
     keys: apiKeyStore(session),

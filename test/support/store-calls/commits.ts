@@ -120,6 +120,7 @@ function rowsOf(model: StoreModel, { kind, id }: ActorRef, { rows, tenant: t }: 
         version: n,
         own: true,
         capabilities: [],
+        ...(n > 1 && { removed: [{ action: `a${n}`, safetyClass: 'CRITICAL' as const, paramSchema: null }] }),
       };
       return { type: 'manifest.put', manifest };
     }

@@ -131,6 +131,13 @@ const plans: Record<string, Read> = {
     ]),
     own(model, (await proposals.open(0, MAX - 1)).items),
   ],
+  changeRequests: async ({ changeRequests }, model) => [
+    await each(ids(model, 'tenant', 2), async (tenantId) => [
+      await pages((after) => changeRequests.list(tenantId, {}, 3, after)),
+      await pages((after) => changeRequests.list(tenantId, { waitingAt: 2 * DAY }, 2, after)),
+    ]),
+    await each(ids(model, 'change', 4), (id) => changeRequests.find(id)),
+  ],
 };
 
 const records: Record<string, Read> = {

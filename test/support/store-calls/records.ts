@@ -1,3 +1,4 @@
+import type { ChangeRequest } from '../../../src/domain/change-request.ts';
 import type { Proposal } from '../../../src/domain/proposal.ts';
 import type { AuditRow } from '../../../src/store/contract/audit.ts';
 import type { FirmwareRelease } from '../../../src/store/contract/firmware.ts';
@@ -34,6 +35,13 @@ function proposalOf(model: StoreModel, { a, b, tenant, text, at, flag }: Inputs)
     ...{ reason: null, steps: [], phase: b === 0 ? 'done' : 'thinking', planId: null, createdAt: at, spokenAt: null },
   };
 }
+
+const changeOf = (model: StoreModel, { a, b, tenant, text, at }: Inputs): ChangeRequest => ({
+  ...{ id: model.id('change', a), tenantId: model.id('tenant', tenant), operation: text, subject: `device:${b}` },
+  ...{ input: { text }, base: `manifest:${b}`, preview: { weaker: [text], changes: { a: { from: b, to: null } } } },
+  ...{ digest: 'd', tokenHash: 't', requestedBy: { kind: 'user', id: model.id('user', b) }, createdAt: a * DAY },
+  ...{ expiresAt: at, status: 'awaiting_confirmation', decidedBy: null, decidedAt: null, reason: null },
+});
 
 const keyOf = (model: StoreModel, { a, b, tenant, text, at, flag }: Inputs): ApiKey => ({
   ...{ prefix: model.name('key', a), tenantId: model.id('tenant', tenant), userId: model.id('user', b), name: text },
@@ -210,6 +218,18 @@ const others: Record<string, CallBuilder> = {
       ...(b === 3 && { status: 'refused' }),
     };
     return ({ proposals }) => proposals.change(model.id('proposal', a), changes as object, responseOf(model, response));
+  },
+  insertChangeRequest:
+    (model, one) =>
+    ({ changeRequests }) =>
+      changeRequests.insert(changeOf(model, one), one.c, responseOf(model, one.response)),
+  endChangeRequest: (model, { a, b, text, at, flag, response }) => {
+    const end = {
+      status: flag ? ('refused' as const) : ('outdated' as const),
+      decidedBy: { kind: 'user' as const, id: model.id('user', b) },
+      ...{ decidedAt: at, reason: flag ? text : null },
+    };
+    return ({ changeRequests }) => changeRequests.end(model.id('change', a), end, responseOf(model, response));
   },
   insertRelease:
     (model, one) =>

@@ -1,0 +1,48 @@
+import type { EpochMs, Json, JsonObject, Principal, Uuid } from './values.ts';
+
+// A change that a confirmation is required for, other than a command: a weaker manifest, for example.
+
+/** `outdated`: what it changes was changed by something else in the meantime, so it cannot be applied. */
+export const changeStatuses = ['awaiting_confirmation', 'applied', 'refused', 'expired', 'outdated'] as const;
+export type ChangeStatus = (typeof changeStatuses)[number];
+
+/** What a change makes weaker, as shown to the person who confirms it. */
+export interface ChangePreview {
+  /** One sentence each; at least one. */
+  weaker: string[];
+  changes: Record<string, { from: Json; to: Json }>;
+}
+
+/** A change as it was requested. It never changes itself; only its status does. */
+export interface ChangeRequest {
+  id: Uuid;
+  tenantId: Uuid;
+  /** Name of the operation that carries it out. */
+  operation: string;
+  /** What it changes, as in the audit: `device:<id>`. */
+  subject: string;
+  /** The validated input of the operation. */
+  input: JsonObject;
+  /** The state that the preview was made from, such as `manifest:3`. It is applied to no other. */
+  base: string;
+  preview: ChangePreview;
+  /** SHA-256 (hex) of the members above and of the requester, in canonical form. */
+  digest: string;
+  /** SHA-256 (hex) of the dry-run token. */
+  tokenHash: string;
+  requestedBy: Principal;
+  createdAt: EpochMs;
+  expiresAt: EpochMs;
+  /** As stored: `expired` follows from `expiresAt`. */
+  status: Exclude<ChangeStatus, 'expired'>;
+  decidedBy: Principal | null;
+  decidedAt: EpochMs | null;
+  /** Why it was refused. */
+  reason: string | null;
+}
+
+/** A confirmed change request, for the event that applies it and for the journal. */
+export type AppliedChange = Pick<ChangeRequest, 'id' | 'digest' | 'requestedBy'> & Pick<ChangePreview, 'weaker'>;
+
+export const changeStatusOf = ({ status, expiresAt }: ChangeRequest, now: EpochMs): ChangeStatus =>
+  status === 'awaiting_confirmation' && now >= expiresAt ? 'expired' : status;

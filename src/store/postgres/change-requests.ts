@@ -1,0 +1,93 @@
+import type { ChangeRequest } from '../../domain/change-request.ts';
+import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { ChangeRequestStore } from '../contract/change-requests.ts';
+import type { Database } from './database.ts';
+import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
+import { descendingStart, pageOf } from './keyset-pagination.ts';
+
+interface Row extends Pick<ChangeRequest, 'id' | 'operation' | 'subject' | 'input' | 'base' | 'preview' | 'digest'> {
+  status: ChangeRequest['status'];
+  reason: string | null;
+  tenant_id: Uuid;
+  token_hash: string;
+  requested_by: ChangeRequest['requestedBy'];
+  created_at: EpochMs;
+  expires_at: EpochMs;
+  decided_by: ChangeRequest['decidedBy'];
+  decided_at: EpochMs | null;
+}
+
+const columns = `id, tenant_id, operation, subject, input, base, preview, digest, token_hash, requested_by, created_at,
+  expires_at, status, decided_by, decided_at, reason`;
+const isWaiting = `status = 'awaiting_confirmation'`;
+
+const requestOf = ({
+  tenant_id,
+  token_hash,
+  requested_by,
+  created_at,
+  expires_at,
+  decided_by,
+  decided_at,
+  ...rest
+}: Row): ChangeRequest => ({
+  ...rest,
+  ...{ tenantId: tenant_id, tokenHash: token_hash, requestedBy: requested_by, createdAt: created_at },
+  ...{ expiresAt: expires_at, decidedBy: decided_by, decidedAt: decided_at },
+});
+
+export const changeRequestStore = (database: Database): ChangeRequestStore => ({
+  async insert(one, mostWaiting, idempotency) {
+    const rows = await database.write<{ id: Uuid }>({
+      name: 'change_request_insert',
+      text: `with made as (
+          insert into change_requests (${columns})
+          select $1::uuid, $2::uuid, $3, $4, $5::jsonb, $6, $7::jsonb, $8, $9, $10::jsonb, $11::bigint, $12::bigint, $13,
+            $14::jsonb, $15::bigint, $16
+          where (select count(*) from change_requests where tenant_id = $2 and ${isWaiting} and expires_at > $11) < $17::bigint
+          returning id),
+        ${idempotencyCte(18, 'made')}
+        select id from made`,
+      values: [
+        ...[one.id, one.tenantId, one.operation, one.subject, JSON.stringify(one.input), one.base],
+        ...[JSON.stringify(one.preview), one.digest, one.tokenHash, JSON.stringify(one.requestedBy), one.createdAt],
+        ...[one.expiresAt, one.status, one.decidedBy === null ? null : JSON.stringify(one.decidedBy), one.decidedAt],
+        ...[one.reason, mostWaiting, idempotencyParameter(idempotency)],
+      ],
+    });
+    return rows.length > 0;
+  },
+
+  async find(id) {
+    const [row] = await database.read<Row>({
+      name: 'change_request',
+      text: `select ${columns} from change_requests where id = $1`,
+      values: [id],
+    });
+    return row ? requestOf(row) : null;
+  },
+
+  async list(tenantId, { waitingAt }, limit, after) {
+    const waiting = waitingAt === undefined ? '' : ` and ${isWaiting} and expires_at > $5`;
+    const rows = await database.read<Row>({
+      name: waitingAt === undefined ? 'change_requests' : 'change_requests_waiting',
+      text: `select ${columns} from change_requests where tenant_id = $1 and (created_at, id) < ($2, $3)${waiting}
+        order by created_at desc, id desc limit $4`,
+      values: [tenantId, ...descendingStart(after), limit + 1, ...(waitingAt === undefined ? [] : [waitingAt])],
+    });
+    return pageOf(rows.map(requestOf), limit, ({ createdAt, id }) => ({ createdAt, id }));
+  },
+
+  async end(id, { status, decidedBy, decidedAt, reason }, idempotency) {
+    const [row] = await database.write<Row>({
+      name: 'change_request_end',
+      text: `with ended as (
+          update change_requests set status = $2, decided_by = $3::jsonb, decided_at = $4, reason = $5
+          where id = $1 and ${isWaiting} returning ${columns}),
+        ${idempotencyCte(6, 'ended')}
+        select * from ended`,
+      values: [id, status, JSON.stringify(decidedBy), decidedAt, reason, idempotencyParameter(idempotency)],
+    });
+    return row ? requestOf(row) : null;
+  },
+});
