@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { categoryNames } from './capability-registry.ts';
+import { changeStatuses } from './change-request.ts';
 import { commandStatuses, verificationStatuses } from './command.ts';
 import { signingAlgs } from './device-key.ts';
 import { firmwareStatuses } from './firmware.ts';
@@ -21,6 +22,7 @@ export const memberRoleSchema = z.enum(memberRoles).meta({ id: 'MemberRole' });
 export const signingAlgSchema = z.enum(signingAlgs).meta({ id: 'SigningAlg' });
 export const categorySchema = z.enum(categoryNames as [string, ...string[]]).meta({ id: 'DeviceCategory' });
 export const commandStatusSchema = z.enum(commandStatuses).meta({ id: 'CommandStatus' });
+export const changeStatusSchema = z.enum(changeStatuses).meta({ id: 'ChangeStatus' });
 export const verificationStatusSchema = z.enum(verificationStatuses).meta({ id: 'VerificationStatus' });
 export const safetyClassSchema = z.enum(safetyClasses).meta({ id: 'SafetyClass' });
 export const planStatusSchema = z.enum(planStatuses).meta({ id: 'PlanStatus' });

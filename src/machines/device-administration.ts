@@ -1,5 +1,5 @@
 import { emptyWindow } from '../domain/replay-window.ts';
-import type { EpochMs, Milliseconds } from '../domain/values.ts';
+import { type EpochMs, type Milliseconds, SYSTEM } from '../domain/values.ts';
 import { changeBoth, changeFixed, type Decision, emit, emitRefusal } from './decision.ts';
 import type { DeviceContext, DeviceEvent, DeviceFixed } from './device-types.ts';
 import type { Output } from './outputs.ts';
@@ -102,27 +102,33 @@ export const reinstate = (context: DeviceContext, { key }: DeviceEventOf<'reinst
   outputs: [{ type: 'key.put', deviceId: context.fixed.id, key }],
 });
 
-export function registerManifest(context: DeviceContext, { manifest }: DeviceEventOf<'manifest.register'>): Decided {
+export function registerManifest(context: DeviceContext, event: DeviceEventOf<'manifest.register'>): Decided {
   if (context.fixed.manifestOwn)
     return emitRefusal('CONFLICT', 'The device already has a tenant manifest. Update it instead.');
-  return putManifest(context, manifest);
+  return putManifest(context, event);
 }
 
 export function updateManifest(context: DeviceContext, event: DeviceEventOf<'manifest.update'>): Decided {
   if (context.fixed.manifestVersion === 0) return emitRefusal('NOT_FOUND', 'The device has no manifest yet.');
-  if (event.expectedVersion !== context.fixed.manifestVersion) {
-    return emitRefusal('CONFLICT', `The manifest's current version is ${context.fixed.manifestVersion}.`);
-  }
-  return putManifest(context, event.manifest);
+  return putManifest(context, event);
 }
 
 /** Assigns the next version, regardless of the version in the given manifest. */
-function putManifest(context: DeviceContext, given: DeviceEventOf<'manifest.register'>['manifest']): Decided {
+function putManifest(
+  context: DeviceContext,
+  { at, by = SYSTEM, manifest: given, expectedVersion, change }: DeviceEventOf<'manifest.register' | 'manifest.update'>,
+): Decided {
+  if (expectedVersion !== context.fixed.manifestVersion) {
+    return emitRefusal('CONFLICT', `The manifest's current version is ${context.fixed.manifestVersion}.`);
+  }
   const version = context.fixed.manifestVersion + 1;
   const manifest = { ...given, deviceId: context.fixed.id, tenantId: context.fixed.tenantId, version, own: true };
   return {
     changes: changeFixed(context, { manifestVersion: version, manifestOwn: true, category: manifest.category }),
-    outputs: [{ type: 'manifest.put', manifest }],
+    outputs: [
+      { type: 'manifest.put', manifest },
+      ...(change === undefined ? [] : [{ type: 'change.apply' as const, changeId: change.id, by, at }]),
+    ],
   };
 }
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { AppliedChange } from '../domain/change-request.ts';
 import { signingAlgs } from '../domain/device-key.ts';
 import { iso } from '../domain/iso-time.ts';
 import { type StoredWindow, windowFromJson, windowToJson } from '../domain/replay-window.ts';
@@ -151,6 +152,7 @@ function note(
       return {
         manifest_version: fixed.manifestVersion,
         actions: event.manifest.capabilities.map((one) => one.action),
+        ...(event.change && { change: changeNote(event.change) }),
       };
     case 'graceOver':
       return { key_version: before?.fixed.grace?.keyVersion ?? null };
@@ -166,6 +168,11 @@ function note(
       return null;
   }
 }
+
+/** The confirmed change request; the journal entry itself names who confirmed it. */
+const changeNote = ({ id, digest, requestedBy, weaker }: AppliedChange): JsonObject => ({
+  ...{ id, digest, requested_by: requestedBy.id, weaker },
+});
 
 const dropUndefined = (data: Record<string, Json | undefined>): JsonObject =>
   Object.fromEntries(Object.entries(data).filter((entry): entry is [string, Json] => entry[1] !== undefined));

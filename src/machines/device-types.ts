@@ -1,3 +1,4 @@
+import type { AppliedChange } from '../domain/change-request.ts';
 import type { SigningAlg } from '../domain/device-key.ts';
 import type { JsonSpan } from '../domain/json/span.ts';
 import type { Manifest } from '../domain/manifest.ts';
@@ -87,6 +88,15 @@ export interface MessageHeader {
   keyVersion: number;
 }
 
+/** A manifest that was compared with the current one. */
+interface NewManifest {
+  manifest: Manifest;
+  /** The version that it was compared with; 0 without one. Refused with `CONFLICT` unless it is the current version. */
+  expectedVersion: number;
+  /** The confirmed change request, if the manifest is weaker than the current one. */
+  change?: AppliedChange;
+}
+
 interface Base {
   at: EpochMs;
   by?: Principal;
@@ -109,9 +119,8 @@ export type DeviceEvent =
   | (Base & { type: 'reinstate'; reason: string; key: DeviceKeyRow })
   | (Base & { type: 'delete' })
   /** Refused with `CONFLICT` if the device already has a tenant manifest. */
-  | (Base & { type: 'manifest.register'; manifest: Manifest })
-  /** Refused with `CONFLICT` unless `expectedVersion` is the current version. */
-  | (Base & { type: 'manifest.update'; manifest: Manifest; expectedVersion: number })
+  | (Base & { type: 'manifest.register' } & NewManifest)
+  | (Base & { type: 'manifest.update' } & NewManifest)
   /** Three heartbeat intervals without a message, or the end of the session. */
   | (Base & { type: 'presence.lost' })
   | (Base & { type: 'heartbeat.received'; header: MessageHeader })

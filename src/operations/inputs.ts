@@ -25,6 +25,7 @@ export const notFoundDetails = {
   machine: 'Machine not found.',
   memory: 'Memory not found.',
   proposal: 'Proposal not found.',
+  change: 'Change request not found.',
 } as const;
 export type Noun = keyof typeof notFoundDetails;
 

@@ -1,5 +1,6 @@
 import type { ZodType, z } from 'zod';
 import type { Actors, DeviceSessions } from '../actors/contract.ts';
+import type { ChangeRequest } from '../domain/change-request.ts';
 import type { ChangelogEntry } from '../domain/changelog.ts';
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
@@ -121,7 +122,12 @@ export interface Call<Input> {
   idempotent: IdempotencyRecord | null;
   /** The uploaded body, for an operation with `upload`; iteration throws `UploadBroken` if it was interrupted. */
   upload?: AsyncIterable<Uint8Array> | null;
+  /** Set if the operation applies a confirmed change request (changes/confirmed-change.ts). */
+  approval?: ChangeApproval;
 }
+
+/** A confirmed change request that an operation applies, with the state and the preview that were confirmed. */
+export type ChangeApproval = Pick<ChangeRequest, 'id' | 'digest' | 'requestedBy' | 'base' | 'preview'>;
 
 /** Origin of a sign-in attempt; failures are counted by address. */
 export interface SignInAttempt {

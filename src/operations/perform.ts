@@ -7,6 +7,7 @@ import type { StoreLiveness } from '../services/store-liveness.ts';
 import { auditDone, auditRefusal, isAudited } from './audit-recording.ts';
 import { callerRefusal, tenantRefusal } from './caller-authorization.ts';
 import { refusalOf } from './faults.ts';
+import { flagRefusal } from './flag-refusal.ts';
 import { GrantedServices } from './granted-services.ts';
 import { IdempotencyKeys, type KeyedRequest } from './idempotency.ts';
 import { type Noun, notFound } from './inputs.ts';
@@ -30,8 +31,6 @@ export interface Performed extends Answer<unknown> {
 
 /** Runs an operation for an edge: checks, idempotency, audit. Returns a refusal instead of throwing. */
 export type Perform = (operation: Operation, request: OperationRequest) => Promise<Outcome<Performed>>;
-
-const MAINTENANCE_RETRY_S = 60;
 
 interface PerformParts {
   services: Pick<Services, 'actors' | 'audit' | 'flags'>;
@@ -185,28 +184,6 @@ class InterruptibleUpload implements AsyncIterable<Uint8Array> {
 }
 
 type Refused = ReturnType<typeof refuse>;
-
-function flagRefusal(
-  services: Pick<Services, 'flags'>,
-  { changes, inMaintenance, stoppedBy }: Operation,
-): Refused | null {
-  if (!changes && stoppedBy === undefined) return null;
-  const flags = services.flags();
-  if (flags.maintenance_mode && changes && !inMaintenance) {
-    return refuse('MAINTENANCE', 'The service is under maintenance; changes are refused.', {
-      retryAfterS: MAINTENANCE_RETRY_S,
-    });
-  }
-  if (stoppedBy === undefined || !flags[stoppedBy]) return null;
-  switch (stoppedBy) {
-    case 'registration_lock':
-      return refuse('REGISTRATION_LOCKED', 'Registration is locked.');
-    case 'commands_disabled':
-      return refuse('COMMANDS_DISABLED', 'Commands are disabled.');
-    case 'cognition_disabled':
-      return refuse('COGNITION_DISABLED', 'The cognitive layer is disabled.');
-  }
-}
 
 function parseInput(operation: Operation, given: unknown): Outcome<unknown> {
   const parsed = operation.input.safeParse(given, { error: errorText });

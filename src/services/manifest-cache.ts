@@ -31,8 +31,10 @@ export class ManifestCache {
     this.#cache = new LRUCache({
       max: MAX_MANIFESTS,
       maxSize: MAX_BYTES,
-      sizeCalculation: ({ capabilities }) =>
-        ENTRY_BYTES + (Object.isFrozen(capabilities) ? 0 : jsonBytes(capabilities as unknown as Json)),
+      sizeCalculation: ({ capabilities, removed }) =>
+        ENTRY_BYTES +
+        (Object.isFrozen(capabilities) ? 0 : jsonBytes(capabilities as unknown as Json)) +
+        (removed === undefined ? 0 : jsonBytes(removed as unknown as Json)),
     });
   }
 

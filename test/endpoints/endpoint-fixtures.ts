@@ -19,6 +19,8 @@ export interface World extends TestTenant {
   group(deviceIds?: Uuid[]): Promise<string>;
   /** A critical command that awaits confirmation. */
   awaiting(): Promise<{ deviceId: Uuid; commandId: Uuid; token: string }>;
+  /** A change of a manifest that awaits confirmation. */
+  waitingChange(): Promise<{ changeId: Uuid; token: string }>;
   /** An API key of the user with this token, by default the owner; with these scopes, by default all. */
   apiKey(token?: string, scopes?: string[]): Promise<{ key: string; prefix: string }>;
   /** A new member of the tenant, and their token. */
@@ -71,6 +73,12 @@ export async function makeWorld(service: HttpService): Promise<World> {
       const deviceId = await device();
       const requested = await made('POST', `/device/${deviceId}/command`, { action: 'reboot' });
       return { deviceId, commandId: requested.command_id as Uuid, token: requested.dry_run_token as string };
+    },
+    async waitingChange() {
+      const path = `/devices/${await device('thing')}/manifest`;
+      await made('POST', path, { capabilities: [{ action: 'open_gate', safetyClass: 'CRITICAL' }] });
+      const requested = await made('PUT', path, { version: 1, capabilities: [{ action: 'open_gate' }] });
+      return { changeId: requested.change_id as Uuid, token: requested.dry_run_token as string };
     },
     async apiKey(token = tenancy.tokens.owner, scopes = []) {
       const { status, body } = await tenancy.call('POST', '/auth/api-keys', { name: 'Walker', scopes }, { token });

@@ -37,6 +37,56 @@ export const administrationRows: readonly Row[] = [
     }),
   },
   {
+    ...{ method: 'GET', path: '/change-requests', role: 'admin', scope: 'read:commands', status: 200 },
+    request: async (world) => {
+      await world.waitingChange();
+      return { path: '/change-requests?waiting=true' };
+    },
+    refusals: { VALIDATION_FAILED: () => ({ path: '/change-requests?waiting=maybe' }) },
+  },
+  {
+    ...{ method: 'GET', path: '/change-requests/{change_id}', role: 'admin', scope: 'read:commands', status: 200 },
+    request: async (world) => ({ path: `/change-requests/${(await world.waitingChange()).changeId}` }),
+  },
+  {
+    ...{ method: 'POST', path: '/change-requests/{change_id}/confirm', role: 'admin', scope: 'execute:commands' },
+    ...{ status: 200, person: true, alsoScope: 'write:manifests' },
+    request: async (world) => {
+      const { changeId, token } = await world.waitingChange();
+      return { path: `/change-requests/${changeId}/confirm`, body: { dry_run_token: token } };
+    },
+    refusals: {
+      CONFIRMATION_FAILED: async (world) => {
+        const { changeId } = await world.waitingChange();
+        return { path: `/change-requests/${changeId}/confirm`, body: { dry_run_token: v4() } };
+      },
+      VALIDATION_FAILED: async (world) => ({
+        path: `/change-requests/${(await world.waitingChange()).changeId}/confirm`,
+        body: {},
+      }),
+    },
+  },
+  {
+    ...{ method: 'POST', path: '/change-requests/{change_id}/approve', role: 'admin', scope: 'execute:commands' },
+    ...{ status: 200, person: true, alsoScope: 'write:manifests' },
+    request: async (world) => ({ path: `/change-requests/${(await world.waitingChange()).changeId}/approve` }),
+    refusals: {
+      ILLEGAL_TRANSITION: async (world) => {
+        const path = `/change-requests/${(await world.waitingChange()).changeId}`;
+        await world.made('POST', `${path}/refuse`, {});
+        return { path: `${path}/approve` };
+      },
+    },
+  },
+  {
+    ...{ method: 'POST', path: '/change-requests/{change_id}/refuse', role: 'admin', scope: 'execute:commands' },
+    ...{ status: 200, person: true, alsoScope: 'write:manifests', goesOn: true },
+    request: async (world) => ({
+      path: `/change-requests/${(await world.waitingChange()).changeId}/refuse`,
+      body: { reason: 'Not now' },
+    }),
+  },
+  {
     ...{ ...platform, method: 'GET', path: '/admin/tenants', status: 200 },
     request: () => ({ path: '/admin/tenants' }),
   },

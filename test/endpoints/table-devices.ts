@@ -216,6 +216,11 @@ export const deviceRows: readonly Row[] = [
         path: `/devices/${await world.device()}/manifest`,
         body: { ...light, version: 99 },
       }),
+      DRY_RUN_REQUIRED: async (world) => {
+        const path = `/devices/${await world.device('thing')}/manifest`;
+        await world.made('POST', path, { capabilities: [{ action: 'open_gate', safetyClass: 'CRITICAL' }] });
+        return { path, body: { version: 1, capabilities: [{ action: 'open_gate' }] } };
+      },
     },
   },
 ];

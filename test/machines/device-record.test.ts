@@ -164,11 +164,17 @@ describe('the journal of a device', () => {
     expect(noteOf(driven, rotate)).toEqual({
       data: { key_version: 2, signing_alg: 'hmac-sha256', grace_until: T0 + 24 * HOUR },
     });
-    expect(noteOf(driven, { type: 'manifest.register', at: T0, manifest: manifest(1) })).toEqual({
+    expect(noteOf(driven, { type: 'manifest.register', at: T0, manifest: manifest(1), expectedVersion: 1 })).toEqual({
       data: { manifest_version: 2, actions: ['turn_on'] },
     });
-    expect(noteOf(driven, { type: 'manifest.update', at: T0, manifest: manifest(1), expectedVersion: 2 })).toEqual({
-      data: { manifest_version: 3, actions: ['turn_on'] },
+    const change = { id: 'c', digest: 'd', weaker: ['x'], requestedBy: { kind: 'user' as const, id: 'u' } };
+    expect(
+      noteOf(driven, { type: 'manifest.update', at: T0, manifest: manifest(1), expectedVersion: 2, change }),
+    ).toEqual({
+      data: {
+        ...{ manifest_version: 3, actions: ['turn_on'] },
+        change: { id: 'c', digest: 'd', requested_by: 'u', weaker: ['x'] },
+      },
     });
     expect(noteOf(driven, revoke)).toEqual({ data: { reason: 'stolen', home_id: HOME, room_id: null } });
     expect(noteOf(driven, { type: 'reinstate', at: T0, reason: 'found', key: key(3) })).toEqual({

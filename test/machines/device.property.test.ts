@@ -104,10 +104,10 @@ const moves: fc.Arbitrary<Move> = fc.oneof(
   {
     weight: 2,
     arbitrary: fc.boolean().map((current): Move => {
-      return (at, { fixed: { manifestVersion } }) =>
-        current
-          ? { type: 'manifest.update', at, manifest: manifest(1), expectedVersion: manifestVersion }
-          : { type: 'manifest.register', at, manifest: manifest(1) };
+      return (at, { fixed: { manifestVersion } }) => ({
+        type: current ? 'manifest.update' : 'manifest.register',
+        ...{ at, manifest: manifest(1), expectedVersion: manifestVersion },
+      });
     }),
   },
   {

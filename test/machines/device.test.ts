@@ -253,7 +253,9 @@ describe('a revocation', () => {
   it('makes operations on active devices refused', () => {
     const driven = revoked();
     expect(refusalOf(driven, rotate(2, T0))).toEqual({ code: 'DEVICE_REVOKED', detail: 'The device is revoked.' });
-    expect(refusalOf(driven, { type: 'manifest.register', at: T0, manifest: manifest(1) }).code).toBe('DEVICE_REVOKED');
+    expect(
+      refusalOf(driven, { type: 'manifest.register', at: T0, manifest: manifest(1), expectedVersion: 1 }).code,
+    ).toBe('DEVICE_REVOKED');
     expect(refusalOf(driven, { type: 'manifest.update', at: T0, manifest: manifest(1), expectedVersion: 1 }).code).toBe(
       'DEVICE_REVOKED',
     );
@@ -362,12 +364,16 @@ describe('a manifest', () => {
 
   it('of the tenant replaces the automatic one, with the next version', () => {
     const driven = registered();
-    const step = driven.send({ type: 'manifest.register', at: T0, manifest: given });
+    expect(refusalOf(driven, { type: 'manifest.register', at: T0, manifest: given, expectedVersion: 0 })).toEqual({
+      code: 'CONFLICT',
+      detail: "The manifest's current version is 1.",
+    });
+    const step = driven.send({ type: 'manifest.register', at: T0, manifest: given, expectedVersion: 1 });
     expect(step.outputs).toEqual([
       { type: 'manifest.put', manifest: { ...given, deviceId: DEVICE, tenantId: TENANT, version: 2, own: true } },
     ]);
     expect(driven.context).toMatchObject({ fixed: { manifestVersion: 2, manifestOwn: true, category: 'switch' } });
-    expect(refusalOf(driven, { type: 'manifest.register', at: T0, manifest: given })).toEqual({
+    expect(refusalOf(driven, { type: 'manifest.register', at: T0, manifest: given, expectedVersion: 2 })).toEqual({
       code: 'CONFLICT',
       detail: 'The device already has a tenant manifest. Update it instead.',
     });
@@ -375,8 +381,19 @@ describe('a manifest', () => {
 
   it('is the first one if there was none', () => {
     const driven = registered({ manifest: null });
-    driven.send({ type: 'manifest.register', at: T0, manifest: given });
+    driven.send({ type: 'manifest.register', at: T0, manifest: given, expectedVersion: 0 });
     expect(driven.context.fixed.manifestVersion).toBe(1);
+  });
+
+  it('that is weaker ends its change request in the same commit, by the confirmer', () => {
+    const driven = registered();
+    const change = { id: 'c', digest: 'd', weaker: ['x'], requestedBy: { kind: 'user' as const, id: 'u' } };
+    const by = { kind: 'user' as const, id: 'v', person: true };
+    const step = driven.send({
+      ...{ type: 'manifest.register', at: T0, by, manifest: given, expectedVersion: 1, change },
+    });
+    expect(typesOf(step.outputs)).toEqual(['manifest.put', 'change.apply']);
+    expect(step.outputs[1]).toEqual({ type: 'change.apply', changeId: 'c', by, at: T0 });
   });
 
   it('is replaced with its current version', () => {

@@ -1,3 +1,10 @@
+import {
+  approveChange,
+  confirmChange,
+  getChangeRequest,
+  listChangeRequests,
+  refuseChange,
+} from '../../operations/changes/change-requests.ts';
 import { orchestrateCommand } from '../../operations/cognition/goals.ts';
 import { postIntent } from '../../operations/cognition/intents.ts';
 import { deleteMemory, listMemories, writeMemory } from '../../operations/cognition/memories.ts';
@@ -97,6 +104,8 @@ export const queries: Readonly<Record<string, QueryField>> = {
   command: { operation: getCommand, resultMember: 'command' },
   commands: { operation: listCommands, connectionMember: 'commands' },
   confirmations: { operation: listConfirmations, connectionMember: 'confirmations' },
+  changeRequest: { operation: getChangeRequest, resultMember: 'change' },
+  changeRequests: { operation: listChangeRequests, connectionMember: 'changes' },
   policy: { operation: getPolicy, resultMember: 'policy' },
   home: { operation: getHome, resultMember: 'home' },
   homes: { operation: listHomes, connectionMember: 'homes' },
@@ -149,8 +158,11 @@ const changes: readonly (Operation | MutationField)[] = [
   rotateSecret,
   revokeDevice,
   reinstateDevice,
-  registerManifest,
-  updateManifest,
+  { operation: registerManifest, typeNames: [null, 'ChangeDryRunRequired'] },
+  { operation: updateManifest, typeNames: [null, 'ChangeDryRunRequired'] },
+  confirmChange,
+  approveChange,
+  refuseChange,
   createHome,
   updateHome,
   deleteHome,

@@ -25,7 +25,11 @@ export const routeGroups: readonly RouteGroup[] = [
     about: 'Commands to devices through the safety gateway, and their outcome',
     routes: commandRoutes,
   },
-  { title: 'Safety', about: 'The confirmation policy and pending confirmations', routes: safetyRoutes },
+  {
+    title: 'Safety',
+    about: 'The confirmation policy, and pending confirmations of commands and of other changes',
+    routes: safetyRoutes,
+  },
   { title: 'Homes and rooms', about: 'Locations of devices', routes: homeRoutes },
   { title: 'Manifests', about: 'Capabilities of devices', routes: manifestRoutes },
   {

@@ -17,7 +17,7 @@ const confirmTtl = z
   .int()
   .min(MIN_CONFIRM_TTL_S)
   .max(MAX_CONFIRM_TTL_S)
-  .meta({ description: 'Seconds to confirm a command; waiting commands keep their deadline' });
+  .meta({ description: 'Seconds to confirm a command or a change; what waits already keeps its deadline' });
 
 const policy = z.object({ confirm_by: confirmBy, confirm_ttl_s: confirmTtl }).meta({ id: 'SafetyPolicy' });
 const answer = z.object({ policy });
@@ -26,7 +26,7 @@ const EXAMPLE = { policy: { confirm_by: 'another_principal' as const, confirm_tt
 
 export const getPolicy = operation({
   name: 'getPolicy',
-  summary: 'Show who may confirm critical commands, and within what time',
+  summary: 'Show who may confirm critical commands and changes that make something weaker, and within what time',
   input: z.strictObject({}),
   output: answer,
   role: 'admin',
@@ -42,7 +42,8 @@ export const getPolicy = operation({
 
 export const updatePolicy = operation({
   name: 'updatePolicy',
-  summary: 'Change who may confirm critical commands, including waiting ones; omitted members are unchanged',
+  summary:
+    'Change who may confirm critical commands and changes, including waiting ones; omitted members are unchanged',
   input: z.strictObject({ confirm_by: confirmBy.optional(), confirm_ttl_s: confirmTtl.optional() }),
   output: answer,
   role: 'admin',

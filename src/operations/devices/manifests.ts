@@ -2,16 +2,18 @@ import { z } from 'zod';
 import { capabilities, categories } from '../../domain/capability-registry.ts';
 import { safetyClassSchema } from '../../domain/enum-schemas.ts';
 import type { Capability, Manifest } from '../../domain/manifest.ts';
+import { compareManifests, MAX_REMOVED } from '../../domain/manifest-comparison.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
 import { completeManifest, type ManifestBody, manifestBody, manifestUpdateBody } from '../../domain/tenant-manifest.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
-import type { DeviceEvent } from '../../machines/device-types.ts';
+import type { DeviceEvent, DeviceFixed } from '../../machines/device-types.ts';
 import type { Output } from '../../machines/outputs.ts';
+import { applyOrRequest, changeDryRun, confirmationResponse } from '../changes/confirmed-change.ts';
 import { idOf } from '../inputs.ts';
 import { type Answer, type Call, operation, type Services, tenantOf } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
-import { type CommittedDevice, findDevice } from './device-view.ts';
+import { type CommittedDevice, findDevice, isRevoked } from './device-view.ts';
 
 const capability = z
   .object({
@@ -37,7 +39,7 @@ export const manifestRecord = z
   .meta({ id: 'Manifest' });
 type ManifestRecord = z.infer<typeof manifestRecord>;
 
-export function manifestRecordOf({ own: _, ...record }: Manifest): ManifestRecord {
+export function manifestRecordOf({ own: _, removed: __, ...record }: Manifest): ManifestRecord {
   return record;
 }
 
@@ -92,38 +94,41 @@ const singing = { action: 'sing', description: 'Sing a song', expectedState: { s
 
 /** Shared by the operations that replace a device's manifest. */
 const replacing = {
-  output: manifestRecord,
+  output: z.union([manifestRecord, changeDryRun]),
   role: 'admin',
   scope: 'write:manifests',
   personOnly: true,
   changes: true,
   audit: 'journal',
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
+  needs: ['actors', 'audit', 'clock', 'manifests', 'newId', 'store'],
 } as const;
 
 export const registerManifest = operation({
   ...replacing,
-  needs: ['actors', 'clock', 'manifests'],
   name: 'registerManifest',
   summary: 'Register a manifest for a device, replacing its automatic one',
+  responses: {
+    201: { when: 'The manifest is in effect', body: manifestRecord },
+    409: confirmationResponse,
+  },
   input: manifestBody.extend({ deviceId: idOf('device') }),
   example: { input: { capabilities: [singing] } },
   async run(services, call) {
     const found = await findDevice(services, call.caller, call.input.deviceId);
     if (!found.ok) return found;
-    return putManifest(services, call, found.value, (base, manifest) => ({
-      ...base,
-      type: 'manifest.register',
-      manifest,
-    }));
+    return putManifest(services, call, 'manifest.register', found.value);
   },
 });
 
 export const updateManifest = operation({
   ...replacing,
-  needs: ['actors', 'clock', 'manifests'],
   name: 'updateManifest',
   summary: "Replace a device's own manifest; requires the version that it replaces, in the body or in If-Match",
+  responses: {
+    200: { when: 'The manifest is in effect', body: manifestRecord },
+    409: confirmationResponse,
+  },
   input: manifestUpdateBody.extend({ deviceId: idOf('device') }),
   example: { input: { version: 2, capabilities: [singing] } },
   async run(services, call) {
@@ -132,40 +137,72 @@ export const updateManifest = operation({
     if (!found.ok) return found;
     if (version === undefined)
       return refuse('CONFLICT', 'version is required: send the version that this manifest replaces.');
-    return putManifest(services, call, found.value, (base, manifest) => {
-      return { ...base, type: 'manifest.update', manifest, expectedVersion: version };
-    });
+    return putManifest(services, call, 'manifest.update', found.value);
   },
 });
 
-type EventBase = Pick<DeviceEvent, 'at' | 'by'>;
+function registerConflict({ manifestOwn }: DeviceFixed) {
+  return manifestOwn ? refuse('CONFLICT', 'The device already has a tenant manifest. Update it instead.') : null;
+}
 
-/** The device's actor assigns the version, so the answer is built from the manifest in its outputs. */
+function updateConflict({ manifestVersion: current }: DeviceFixed, { version }: { version?: number | undefined }) {
+  if (current === 0) return refuse('NOT_FOUND', 'The device has no manifest yet.');
+  return version === current ? null : refuse('CONFLICT', `The manifest's current version is ${current}.`);
+}
+
+/** Names of the operations that send these events. */
+const operationNames = { 'manifest.register': 'registerManifest', 'manifest.update': 'updateManifest' } as const;
+
+type PutServices = Pick<Services, 'actors' | 'audit' | 'clock' | 'manifests' | 'newId' | 'store'>;
+
+/**
+ * Compares the new manifest with the current one, and publishes it or requests its confirmation. The device's actor
+ * refuses it if the current version is another one by then.
+ */
 async function putManifest(
-  services: Pick<Services, 'actors' | 'clock' | 'manifests'>,
-  { input, caller, idempotent }: Call<ManifestBody>,
+  services: PutServices,
+  call: Call<ManifestBody & { version?: number | undefined }>,
+  type: keyof typeof operationNames,
   device: CommittedDevice,
-  eventOf: (base: EventBase, manifest: Manifest) => DeviceEvent,
-): Promise<Outcome<Answer<ManifestRecord>>> {
+): Promise<Outcome<Answer<ManifestRecord | z.infer<typeof changeDryRun>>>> {
+  const { input, caller, idempotent } = call;
   const complete = completeManifest(input);
   if (!complete.ok) return complete;
-  const { context } = device.snapshot;
-  const event = eventOf(
-    { at: services.clock.now(), by: caller.principal },
-    {
-      deviceId: context.fixed.id,
-      tenantId: tenantOf(caller),
-      category: input.category ?? context.fixed.category,
-      version: context.fixed.manifestVersion + 1,
-      own: true,
-      capabilities: complete.value,
-    },
-  );
-  const reply = await sendToActor(services, device.ref, event, (outputs) =>
-    idempotent?.toRow({ body: manifestRecordOf(manifestIn(outputs)) }),
-  );
-  if (!reply.ok) return reply;
-  return done({ body: manifestRecordOf(services.manifests.put(manifestIn(reply.value.outputs))) });
+  if (isRevoked(device)) return refuse('DEVICE_REVOKED', 'The device is revoked.');
+  const { fixed } = device.snapshot.context;
+  const conflict = type === 'manifest.register' ? registerConflict(fixed) : updateConflict(fixed, input);
+  if (conflict !== null) return conflict;
+  const before = (await services.manifests.load([fixed])).get(fixed.id) ?? null;
+  if ((before?.version ?? 0) !== fixed.manifestVersion)
+    return refuse('CONFLICT', `The manifest's current version is ${before?.version ?? 0}.`);
+  const { weaker, changes, removed } = compareManifests(before, complete.value);
+  if (removed.length > MAX_REMOVED)
+    return refuse('CONFLICT', `The manifest would leave out more than ${MAX_REMOVED} actions that were above NORMAL.`);
+  const manifest: Manifest = {
+    deviceId: fixed.id,
+    tenantId: tenantOf(caller),
+    category: input.category ?? fixed.category,
+    version: fixed.manifestVersion + 1,
+    own: true,
+    capabilities: complete.value,
+    ...(removed.length > 0 && { removed }),
+  };
+  const change = {
+    ...{ operation: operationNames[type], subject: `device:${fixed.id}`, base: `manifest:${fixed.manifestVersion}` },
+    preview: weaker.length === 0 ? null : { weaker, changes },
+  };
+  return applyOrRequest(services, call, change, async (applied) => {
+    const event: DeviceEvent = {
+      ...{ type, at: services.clock.now(), by: caller.principal, manifest, expectedVersion: fixed.manifestVersion },
+      ...(applied && { change: applied }),
+    };
+    const reply = await sendToActor(services, device.ref, event, (outputs) =>
+      idempotent?.toRow({ body: manifestRecordOf(manifestIn(outputs)) }),
+    );
+    if (!reply.ok) return reply;
+    // The device's actor assigns the version.
+    return done({ body: manifestRecordOf(services.manifests.put(manifestIn(reply.value.outputs))) });
+  });
 }
 
 function manifestIn(outputs: readonly Output[]): Manifest {

@@ -1,4 +1,11 @@
 import {
+  approveChange,
+  confirmChange,
+  getChangeRequest,
+  listChangeRequests,
+  refuseChange,
+} from '../../../operations/changes/change-requests.ts';
+import {
   approveConfirmation,
   listConfirmations,
   refuseConfirmation,
@@ -12,4 +19,9 @@ export const safetyRoutes: Route[] = [
   { method: 'GET', path: '/confirmations', operation: listConfirmations, success: 200 },
   { method: 'POST', path: '/confirmations/{command_id}/approve', operation: approveConfirmation, success: 202 },
   { method: 'POST', path: '/confirmations/{command_id}/refuse', operation: refuseConfirmation, success: 200 },
+  { method: 'GET', path: '/change-requests', operation: listChangeRequests, success: 200 },
+  { method: 'GET', path: '/change-requests/{change_id}', operation: getChangeRequest, success: 200 },
+  { method: 'POST', path: '/change-requests/{change_id}/confirm', operation: confirmChange, success: 200 },
+  { method: 'POST', path: '/change-requests/{change_id}/approve', operation: approveChange, success: 200 },
+  { method: 'POST', path: '/change-requests/{change_id}/refuse', operation: refuseChange, success: 200 },
 ];

@@ -71,11 +71,23 @@ describe('a manifest', () => {
     expect(await manifestOf()).toEqual(before);
   });
 
-  it('can be replaced by a person, whose class applies from then on', async () => {
+  it('can be replaced by a person, who confirms a lower class; it applies from then on', async () => {
     await mine.call('POST', `/devices/${garage}/manifest`, raised);
     const { version } = await manifestOf();
     const put = await mine.call('PUT', `/devices/${garage}/manifest`, { ...lowered, version });
-    expect(put.status).toBe(200);
+    expect([put.status, put.body.code]).toEqual([409, 'DRY_RUN_REQUIRED']);
+    expect(await opened(programs['a key without scopes'] as string)).toBe('DRY_RUN_REQUIRED');
+    for (const [name, token] of Object.entries(programs)) {
+      const path = `/change-requests/${put.body.change_id}`;
+      const body = { dry_run_token: put.body.dry_run_token };
+      const confirmed = await mine.call('POST', `${path}/confirm`, body, { token });
+      const approved = await mine.call('POST', `${path}/approve`, undefined, { token });
+      const codes = [confirmed.body.code, approved.body.code];
+      expect([name, codes]).toEqual([name, name.includes('two scopes') ? ['FORBIDDEN', 'FORBIDDEN'] : codes]);
+      expect([confirmed.status, approved.status]).toEqual([403, 403]);
+    }
+    const confirmed = await mine.call('POST', `/change-requests/${put.body.change_id}/approve`);
+    expect(confirmed.status).toBe(200);
     expect(await opened(programs['a key without scopes'] as string)).toBeUndefined();
   });
 });

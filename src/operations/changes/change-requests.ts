@@ -1,0 +1,320 @@
+import { z } from 'zod';
+import { EventFailed } from '../../actors/contract.ts';
+import { type ChangeRequest, changeStatusOf } from '../../domain/change-request.ts';
+import { changeStatusSchema } from '../../domain/enum-schemas.ts';
+import { mayConfirm } from '../../domain/gateway.ts';
+import { iso } from '../../domain/iso-time.ts';
+import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
+import { jsonObject, reason } from '../../domain/request-fields.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
+import type { EpochMs, Json, JsonObject, Uuid } from '../../domain/values.ts';
+import { callerRefusal } from '../caller-authorization.ts';
+import { readTenant } from '../commands/gateway-facts.ts';
+import { flagRefusal } from '../flag-refusal.ts';
+import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import {
+  type Answer,
+  type Call,
+  type Caller,
+  type IdempotencyRecord,
+  operation,
+  type Services,
+  tenantOf,
+} from '../operation.ts';
+import { confirmableNeeds, confirmableOperations } from './confirmable-operations.ts';
+import { changeDigest, changeEffect, changeReason, hashChangeToken } from './confirmed-change.ts';
+
+// The change requests of a tenant: lists, confirms and refuses them.
+
+const entryFields = {
+  id: uuid,
+  operation: z.string().meta({ description: 'Name of the operation that was requested' }),
+  subject: z.string().meta({ description: 'Subject of the change, such as `device:<id>`' }),
+  status: changeStatusSchema,
+  reason: z.string().meta({ description: 'Why a confirmation is required' }),
+  weaker: z.array(z.string()).meta({ description: 'One sentence for each rule that gets weaker' }),
+  digest: z.string().meta({ description: 'SHA-256 of the change, as in the journal of its subject' }),
+  requested_by: z.string().meta({ description: 'The id of the requesting user' }),
+  requested_at: isoTime,
+  expires_at: isoTime,
+  decided_by: z.string().nullable().meta({ description: 'The id of the user who confirmed or refused it' }),
+  decided_at: isoTime.nullable(),
+  refusal_reason: z.string().nullable(),
+};
+const changeRequestEntry = z.object(entryFields).meta({ id: 'ChangeRequest' });
+const changeRequestRecord = z
+  .object({
+    ...entryFields,
+    input: jsonObject.meta({ description: 'The input of the operation' }),
+    preview: changeEffect,
+  })
+  .meta({ id: 'ChangeRequestDetails' });
+
+function entryOf(request: ChangeRequest, now: EpochMs): z.infer<typeof changeRequestEntry> {
+  const { id, operation, subject, preview, digest, requestedBy, createdAt, expiresAt, decidedBy, decidedAt } = request;
+  return {
+    ...{ id, operation, subject, status: changeStatusOf(request, now), reason: changeReason(request) },
+    ...{ weaker: preview.weaker, digest, requested_by: requestedBy.id, requested_at: iso(createdAt) },
+    ...{ expires_at: iso(expiresAt), decided_by: decidedBy?.id ?? null },
+    ...{ decided_at: decidedAt === null ? null : iso(decidedAt), refusal_reason: request.reason },
+  };
+}
+
+const recordOf = (request: ChangeRequest, now: EpochMs): z.infer<typeof changeRequestRecord> => ({
+  ...entryOf(request, now),
+  input: request.input,
+  preview: request.preview as z.infer<typeof changeEffect>,
+});
+
+export const listChangeRequests = operation({
+  name: 'listChangeRequests',
+  summary: 'List the changes for which a confirmation was required, newest first',
+  input: z.strictObject({
+    ...paging,
+    waiting: z.boolean().optional().meta({ description: 'Only those that wait for a confirmation' }),
+  }),
+  output: z.object({ changes: z.array(changeRequestEntry), next_cursor: nextCursor }),
+  role: 'admin',
+  scope: 'read:commands',
+  changes: false,
+  needs: ['clock', 'store'],
+  async run({ store, clock }, { input: { limit, cursor, waiting = false }, caller }) {
+    const listing = { route: 'change-requests', filters: waiting ? { waiting: 'true' } : {} };
+    const start = startOf(listing, cursor);
+    if (!start.ok) return start;
+    const now = clock.now();
+    const filter = waiting ? { waitingAt: now } : {};
+    const page = await store.changeRequests.list(tenantOf(caller), filter, limit, start.value);
+    return done({
+      body: { changes: page.items.map((one) => entryOf(one, now)), next_cursor: cursorAfter(listing, page) },
+      cursors: cursorsIn(listing, page),
+    });
+  },
+});
+
+const ofChange = { change_id: idOf('change') };
+
+export const getChangeRequest = operation({
+  name: 'getChangeRequest',
+  summary: 'Show a change for which a confirmation was required, with what it makes weaker',
+  input: z.strictObject(ofChange),
+  output: z.object({ change: changeRequestRecord }),
+  role: 'admin',
+  scope: 'read:commands',
+  changes: false,
+  refuses: ['NOT_FOUND'],
+  needs: ['clock', 'store'],
+  async run(services, { input, caller }) {
+    const found = await findChange(services, caller, input.change_id);
+    return found.ok ? done({ body: { change: recordOf(found.value, services.clock.now()) } }) : found;
+  },
+});
+
+/** The caller's change request. The same refusal for a missing one and for another tenant's. */
+async function findChange(
+  { store }: Pick<Services, 'store'>,
+  caller: Caller,
+  id: Uuid,
+): Promise<Outcome<ChangeRequest>> {
+  const request = await store.changeRequests.find(id);
+  return request?.tenantId === tenantOf(caller) ? done(request) : notFound('change');
+}
+
+const appliedBody = z
+  .object({
+    status: z.literal('applied'),
+    change_id: uuid,
+    result: jsonObject.meta({ description: 'Answer of the requested operation' }),
+  })
+  .meta({ id: 'AppliedChange' });
+type AppliedBody = z.infer<typeof appliedBody>;
+
+const confirming = {
+  output: appliedBody,
+  role: 'admin',
+  scope: 'execute:commands',
+  changes: true,
+  auditSubject: ({ input }: Call<{ change_id: Uuid }>) => `change:${input.change_id}`,
+  refuses: ['NOT_FOUND', 'CONFIRMATION_FAILED', 'FORBIDDEN', 'CONFLICT', 'DEVICE_REVOKED', 'ILLEGAL_TRANSITION'],
+} as const;
+
+export const confirmChange = operation({
+  ...confirming,
+  name: 'confirmChange',
+  summary: 'Confirm a change with its dry-run token; requires what the requested operation requires, and the policy',
+  input: z.strictObject({ ...ofChange, dry_run_token: z.string() }),
+  example: { input: { dry_run_token: '6f1c2f7e-4b0a-4d0e-9a53-2f8f0c1d7b11' } },
+  needs: confirmableNeeds,
+  policy: checkDecisionPolicy,
+  run: (services, call) => confirm(services, call, hashChangeToken(call.input.dry_run_token)),
+});
+
+export const approveChange = operation({
+  ...confirming,
+  name: 'approveChange',
+  summary: 'Confirm a change without its token; requires what the requested operation requires, and the policy',
+  input: z.strictObject(ofChange),
+  needs: confirmableNeeds,
+  policy: checkDecisionPolicy,
+  run: (services, call) => confirm(services, call, null),
+});
+
+export const refuseChange = operation({
+  name: 'refuseChange',
+  summary: 'Refuse a change that waits for a confirmation; requires what the requested operation requires',
+  input: z.strictObject({ ...ofChange, reason: reason.optional() }),
+  output: z.object({ status: z.literal('refused'), change_id: uuid }),
+  role: 'admin',
+  scope: 'execute:commands',
+  changes: true,
+  inMaintenance: true,
+  auditSubject: ({ input }) => `change:${input.change_id}`,
+  refuses: ['NOT_FOUND', 'FORBIDDEN', 'CONFLICT', 'ILLEGAL_TRANSITION'],
+  example: { input: { reason: 'The gate must stay critical.' } },
+  needs: ['clock', 'locks', 'store'],
+  run(services, { input, caller, idempotent }) {
+    return withChangeLock(services, input.change_id, async () => {
+      const found = await findChange(services, caller, input.change_id);
+      if (!found.ok) return found;
+      const allowed = operationOf(found.value, caller);
+      if (!allowed.ok) return allowed;
+      const ended = notWaiting(services, found.value);
+      if (ended !== null) return ended;
+      const answer = { body: { status: 'refused' as const, change_id: input.change_id } };
+      const end = { status: 'refused', reason: input.reason ?? null, ...decision(services, caller) } as const;
+      const refused = await services.store.changeRequests.end(input.change_id, end, idempotent?.toRow(answer));
+      return refused === null ? refuse('ILLEGAL_TRANSITION', 'The change no longer waits.') : done(answer);
+    });
+  },
+});
+
+/** The operation that carries out the change, if this caller may run it. */
+function operationOf(request: ChangeRequest, caller: Caller) {
+  const found = confirmableOperations[request.operation];
+  if (found === undefined) return refuse('CONFLICT', 'This version of the service cannot decide about the change.');
+  return callerRefusal(found, caller) ?? done(found);
+}
+
+const decision = ({ clock }: Pick<Services, 'clock'>, { principal }: Caller) => {
+  const { requestId: _, operation: __, ...decidedBy } = principal;
+  return { decidedBy, decidedAt: clock.now() };
+};
+
+/** One decision at a time: a second one sees the outcome of the first. */
+const withChangeLock = <T>({ locks }: Pick<Services, 'locks'>, id: Uuid, work: () => Promise<T>): Promise<T> =>
+  locks.exclusive(`change ${id}`, work);
+
+function notWaiting(
+  { clock }: Pick<Services, 'clock'>,
+  request: ChangeRequest,
+): { ok: false; refusal: Refusal } | null {
+  const status = changeStatusOf(request, clock.now());
+  if (status === 'awaiting_confirmation') return null;
+  return refuse('ILLEGAL_TRANSITION', `The change is ${status}, not awaiting confirmation.`);
+}
+
+type Confirmation = Call<{ change_id: Uuid }>;
+type ConfirmServices = Pick<Services, (typeof confirmableNeeds)[number]>;
+
+/** Keeps stored answers from callers who may not confirm the change. */
+async function checkDecisionPolicy(
+  services: Pick<Services, 'actors' | 'store'>,
+  { input, caller }: Pick<Confirmation, 'input' | 'caller'>,
+): Promise<Outcome<null>> {
+  const found = await findChange(services, caller, input.change_id);
+  if (!found.ok) return done(null);
+  const allowed = operationOf(found.value, caller);
+  if (!allowed.ok) return allowed;
+  const confirmed = await confirmationRefusal(services, caller, found.value, null);
+  return confirmed ?? done(null);
+}
+
+/** Checks the tenant's policy and, unless it is null, the token. */
+async function confirmationRefusal(
+  services: Pick<Services, 'actors'>,
+  caller: Caller,
+  request: ChangeRequest,
+  tokenHash: string | null,
+): Promise<{ ok: false; refusal: Refusal } | null> {
+  const { snapshot } = await readTenant(services, caller);
+  const claim = tokenHash === null ? { inbox: true as const } : { holdsToken: tokenHash === request.tokenHash };
+  const allowed = mayConfirm(snapshot.context.fixed.policy, request.requestedBy, caller.principal, claim);
+  return allowed.ok ? null : allowed;
+}
+
+function confirm(
+  services: ConfirmServices,
+  call: Confirmation,
+  tokenHash: string | null,
+): Promise<Outcome<Answer<AppliedBody>>> {
+  const { input, caller } = call;
+  return withChangeLock(services, input.change_id, async () => {
+    const found = await findChange(services, caller, input.change_id);
+    if (!found.ok) return found;
+    const request = found.value;
+    const allowed = operationOf(request, caller);
+    if (!allowed.ok) return allowed;
+    const stopped = flagRefusal(services, allowed.value);
+    if (stopped !== null) return stopped;
+    const unconfirmed = await confirmationRefusal(services, caller, request, tokenHash);
+    if (unconfirmed !== null) return unconfirmed;
+    const ended = notWaiting(services, request);
+    if (ended !== null) return ended;
+    return apply(services, call, request);
+  });
+}
+
+/** Runs the operation of a confirmed change, which ends as outdated if its subject was changed after the preview. */
+async function apply(
+  services: ConfirmServices,
+  { caller, idempotent }: Confirmation,
+  request: ChangeRequest,
+): Promise<Outcome<Answer<AppliedBody>>> {
+  const { id, digest, requestedBy, base, preview } = request;
+  if (changeDigest(request) !== digest) throw new Error(`change request ${id} does not match its digest`);
+  const { input: schema, run } = confirmableOperations[request.operation] as (typeof confirmableOperations)[string];
+  const input = schema.safeParse(request.input);
+  const wrap = (body: unknown): AppliedBody => ({ status: 'applied', change_id: id, result: body as JsonObject });
+  const approval = { id, digest, requestedBy, base, preview };
+  const outcome = input.success
+    ? await run(services, {
+        ...{ input: input.data, caller, approval },
+        idempotent: idempotent && new WrappedAnswer(idempotent, wrap),
+      }).catch((thrown: unknown) => {
+        // The store found that the change no longer waits: another process has decided in the meantime.
+        if (!(thrown instanceof EventFailed)) throw thrown;
+        return refuse('CONFLICT', 'The change was decided or has expired in the meantime.');
+      })
+    : refuse('CONFLICT', 'This version of the service refuses the requested input. Request the change again.');
+  if (outcome.ok) return done({ body: wrap(outcome.value.body) });
+  if (outcome.refusal.code === 'CONFLICT')
+    await services.store.changeRequests.end(id, { status: 'outdated', reason: null, ...decision(services, caller) });
+  return outcome;
+}
+
+/** Stores the answer of a confirmation with the effect of the operation that it runs. */
+class WrappedAnswer implements IdempotencyRecord {
+  readonly #record: IdempotencyRecord;
+  readonly #wrap: (body: unknown) => AppliedBody;
+
+  constructor(record: IdempotencyRecord, wrap: (body: unknown) => AppliedBody) {
+    this.#record = record;
+    this.#wrap = wrap;
+  }
+
+  toRow(answer: Answer<unknown>, subject?: string) {
+    return this.#record.toRow({ body: this.#wrap(answer.body) }, subject);
+  }
+
+  reserve(plan: Json): Promise<void> {
+    return this.#record.reserve(plan);
+  }
+
+  get reserved(): Json {
+    return this.#record.reserved;
+  }
+
+  get rowCreated(): boolean {
+    return this.#record.rowCreated;
+  }
+}
