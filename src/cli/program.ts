@@ -4,6 +4,7 @@ import { clientSettingsTable, type Setting, settingsTable } from '../config/sett
 import { addActors } from './commands/actors.ts';
 import { addAdministration } from './commands/administration.ts';
 import { addAudit } from './commands/audit.ts';
+import { addChangeRequests } from './commands/change-requests.ts';
 import { addCognition } from './commands/cognition.ts';
 import { addConfirmations } from './commands/confirmations.ts';
 import { addDemo } from './commands/demo.ts';
@@ -13,6 +14,7 @@ import { addFirmware } from './commands/firmware.ts';
 import { addHomes, addTenant } from './commands/homes.ts';
 import { addKeys } from './commands/keys.ts';
 import { addLogin } from './commands/login.ts';
+import { addManifests } from './commands/manifests.ts';
 import { addMembers } from './commands/members.ts';
 import { addMemories } from './commands/memories.ts';
 import { addPlans } from './commands/plans.ts';
@@ -46,8 +48,10 @@ export function makeProgram(io: Io): Command {
   addTenant(program, io);
   addHomes(program, io);
   addDevices(program, io);
+  addManifests(program, io);
   addDeviceCommands(program, io);
   addConfirmations(program, io);
+  addChangeRequests(program, io);
   addPlans(program, io);
   addCognition(program, io);
   addPolicy(program, io);

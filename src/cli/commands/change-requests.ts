@@ -1,0 +1,130 @@
+import type { Command } from 'commander';
+import { parseIntegerBetween } from '../argument-parsers.ts';
+import { type CliContext, createCliContext } from '../cli-context.ts';
+import { confirmPrompt } from '../confirm-prompt.ts';
+import { FailedError } from '../errors.ts';
+import type { Io } from '../io.ts';
+import { colorStatus, escapeForTerminal, printRecord, printTable } from '../print.ts';
+
+/** Response to a change that makes something weaker. */
+export interface ChangeDryRun {
+  status: 'dry_run_required';
+  reason: string;
+  dry_run_token: string;
+  expires_at: string;
+  change_id: string;
+  preview: { weaker: string[] };
+}
+
+export const isChangeDryRun = (body: object): body is ChangeDryRun => 'dry_run_token' in body && 'change_id' in body;
+
+interface ChangeRequest {
+  id: string;
+  operation: string;
+  subject: string;
+  status: string;
+  reason: string;
+  weaker: string[];
+  requested_by: string;
+  requested_at: string;
+  expires_at: string;
+}
+interface Page {
+  changes: ChangeRequest[];
+  next_cursor: string | null;
+}
+
+const changePath = (id: string, rest = ''): string => `/v1/change-requests/${encodeURIComponent(id)}${rest}`;
+
+export function showChangeDryRun(io: Io, { reason, preview, change_id, expires_at }: ChangeDryRun): void {
+  io.out(`${io.outColors.yellow('not applied')}: ${reason}`);
+  for (const sentence of preview.weaker) io.out(`  ${escapeForTerminal(sentence)}`);
+  io.out(`confirm until ${expires_at}:`);
+  io.out(`  twinkeep changes approve ${change_id}`);
+}
+
+export function addChangeRequests(program: Command, io: Io): void {
+  const changes = program
+    .command('changes')
+    .summary('confirm or refuse changes that make something weaker')
+    .description(
+      "Lists, confirms and refuses changes that make something weaker, such as a lower safety class. The tenant's\n" +
+        'safety policy determines which users may confirm; a manifest is confirmed by a person.',
+    );
+  changes
+    .command('list', { isDefault: true })
+    .description('Lists changes that wait for a confirmation, newest first.')
+    .option('--all', 'also those that were applied or refused, or have expired')
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--cursor <cursor>', 'continue after the previous page')
+    .action(async ({ all, limit, cursor }: { all?: boolean; limit: number; cursor?: string }, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      const query = { limit: String(limit), cursor, ...(!all && { waiting: 'true' }) };
+      show(await api.get<Page>('/v1/change-requests', query), (page) => {
+        printTable(
+          io,
+          ['CHANGE', 'OPERATION', 'SUBJECT', 'STATUS', 'EXPIRES', 'WEAKER'],
+          page.changes.map(({ id, operation, subject, status, expires_at, weaker }) => [
+            ...[id, operation, subject, status, expires_at, escapeForTerminal(weaker.join(' '))],
+          ]),
+        );
+        if (page.next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${page.next_cursor}`));
+      });
+    });
+  changes
+    .command('get <change-id>')
+    .description('Shows a change with what gets weaker.')
+    .action(async (id: string, _options, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      show(await api.get<{ change: ChangeRequest }>(changePath(id)), ({ change: { weaker, ...change } }) => {
+        printRecord(io, { ...change });
+        for (const sentence of weaker) io.out(`  ${escapeForTerminal(sentence)}`);
+      });
+    });
+  addDecisions(changes, io);
+}
+
+function addDecisions(changes: Command, io: Io): void {
+  changes
+    .command('approve <change-id>')
+    .description('Shows what a change makes weaker, prompts for approval, and applies it.')
+    .option('-y, --yes', 'approve without a prompt')
+    .action(async (id: string, { yes }: { yes?: boolean }, command: Command) => {
+      const client = createCliContext(io, command);
+      if (!yes) await requestApproval(client, id);
+      const body = await client.api.post<{ status: string }>(changePath(id, '/approve'));
+      client.show(body, ({ status }) => io.out(colorStatus(io, status)));
+    });
+  changes
+    .command('confirm <change-id> <dry-run-token>')
+    .description('Applies a change with the token of its dry run.')
+    .action(async (id: string, token: string, _options, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      const body = await api.post<{ status: string }>(changePath(id, '/confirm'), { dry_run_token: token });
+      show(body, ({ status }) => io.out(colorStatus(io, status)));
+    });
+  changes
+    .command('refuse <change-id>')
+    .description('Refuses a change: it is not applied.')
+    .option('--reason <text>', 'reason, stored with the change')
+    .action(async (id: string, { reason }: { reason?: string }, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      const body = await api.post<{ status: string }>(
+        changePath(id, '/refuse'),
+        reason === undefined ? {} : { reason },
+      );
+      show(body, ({ status }) => io.out(colorStatus(io, status)));
+    });
+}
+
+/** Prints what the change makes weaker on stderr, and throws unless the user approves. */
+async function requestApproval({ api, io }: CliContext, id: string): Promise<void> {
+  const { change } = await api.get<{ change: ChangeRequest }>(changePath(id));
+  if (change.status !== 'awaiting_confirmation')
+    throw new FailedError(`the change is ${change.status}, not awaiting confirmation`);
+  io.err(`${io.errColors.bold(change.operation)} of ${io.errColors.bold(change.subject)} makes weaker:`);
+  for (const sentence of change.weaker) io.err(`  ${escapeForTerminal(sentence)}`);
+  const { requested_by, requested_at, expires_at } = change;
+  io.err(io.errColors.dim(`  Requested by ${requested_by} at ${requested_at}; expires at ${expires_at}.`));
+  if (!(await confirmPrompt(io, 'Apply it?'))) throw new FailedError('not approved; the change is still pending');
+}
