@@ -42,6 +42,10 @@ export const pageEntries: readonly PageEntry[] = [
     load: () => import('./devices/page.tsx').then(({ DevicePage }) => DevicePage),
   },
   {
+    ...{ path: '/devices/:id/manifest', role: 'admin' },
+    load: () => import('./devices/manifest-editor.tsx').then(({ ManifestEditorPage }) => ManifestEditorPage),
+  },
+  {
     ...{ path: '/plans', label: 'Plans', icon: 'plan', group: 'Operate', role: 'viewer' },
     load: () => import('./plans/list.tsx').then(({ PlansPage }) => PlansPage),
   },

@@ -34,7 +34,10 @@ export function PolicyPage() {
       <header className="page-head">
         <div>
           <h1>Safety policy</h1>
-          <p className="quiet">Rules for confirming critical commands. Changes also apply to pending confirmations.</p>
+          <p className="quiet">
+            Rules for confirming critical commands and changes that make something weaker. They also apply to pending
+            confirmations.
+          </p>
         </div>
       </header>
       {data === undefined ? (

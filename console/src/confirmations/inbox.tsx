@@ -3,12 +3,14 @@ import { useState } from 'react';
 import { Link } from 'wouter';
 import type { ConfirmationListBody } from '../api/answer-types.ts';
 import { invalidatePaths, useGet } from '../api/queries.ts';
+import { WaitingChanges } from '../changes/waiting-changes.tsx';
 import { CommandProgress } from '../commands/command-progress.tsx';
 import { commandHref } from '../commands/status.tsx';
 import { useCommand } from '../commands/use-command.ts';
 import { DeviceName } from '../devices/device-name.tsx';
 import { useStream } from '../live/use-stream.ts';
 import { useUserNames } from '../people/user-names.ts';
+import { useSession } from '../session.tsx';
 import { useNow } from '../ui/clock.ts';
 import { Empty, LoadError, Loading } from '../ui/feedback.tsx';
 import { Icon } from '../ui/icons.tsx';
@@ -30,6 +32,7 @@ const LIST = '/v1/confirmations';
 /** Inbox of pending confirmations. */
 export function ConfirmationsPage() {
   const queries = useQueryClient();
+  const { may } = useSession();
   const { data, error, refetch } = useGet<ConfirmationListBody>(`${LIST}?limit=200`, { refetchIntervalMs: 30_000 });
   const [approved, setApproved] = useState<PendingConfirmation[]>([]);
   const [open, setOpen] = useState<{ one: PendingConfirmation; decision: ConfirmationDecision } | null>(null);
@@ -81,6 +84,7 @@ export function ConfirmationsPage() {
         </ul>
       )}
       {data?.next_cursor != null && <p className="quiet">More confirmations appear when these are answered.</p>}
+      {may('admin') && <WaitingChanges />}
       {open?.decision === 'refuse' && <Refuse of={open.one} state={stateOf(open.one)} onClose={closeDialog} />}
       {open?.decision === 'approve' && (
         <Approve

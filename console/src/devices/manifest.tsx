@@ -1,6 +1,8 @@
+import { Link } from 'wouter';
 import type { getManifest } from '../../../src/operations/devices/manifests.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
+import { useSession } from '../session.tsx';
 import { Empty, LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
 import { humanize, sentenceCase } from '../ui/text-format.ts';
@@ -18,6 +20,7 @@ export const SafetyPill = ({ of }: { of: CapabilityRecord['safetyClass'] }) => (
 
 /** Capability manifest of a device. */
 export function DeviceManifest({ id }: { id: string }) {
+  const { may } = useSession();
   const { data, error, refetch } = useGet<ManifestRecord>(manifestPath(id));
   return (
     <section className="card" aria-labelledby="manifest">
@@ -28,13 +31,18 @@ export function DeviceManifest({ id }: { id: string }) {
             {data.category ?? 'no category'}, version {data.version}
           </p>
         )}
+        {may('admin') && (data !== undefined || error?.status === 404) && (
+          <Link className="button" href={`/devices/${id}/manifest`}>
+            Edit manifest
+          </Link>
+        )}
       </header>
       {data === undefined ? (
         error === null ? (
           <Loading what="Loading manifest" />
         ) : error.status === 404 ? (
           <Empty icon="policy" title="No manifest: the device accepts no commands.">
-            An admin can add one with <code>POST {manifestPath('…')}</code>.
+            {may('admin') ? 'Add one, so that it does.' : 'An admin can add one.'}
           </Empty>
         ) : (
           <LoadError problem={error} retry={refetch} />

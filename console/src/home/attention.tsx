@@ -3,6 +3,7 @@ import { Link } from 'wouter';
 import type { ActorKind } from '../../../src/machines/outputs.ts';
 import type { ActorListBody, ConfirmationListBody, OverviewRecord } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
+import { CHANGES, type ChangeRequestList } from '../changes/change-request.ts';
 import { deviceHref } from '../devices/device-name.tsx';
 import { planHref } from '../plans/plan-display.ts';
 import { withTenant } from '../platform/tenant-choice.tsx';
@@ -23,6 +24,10 @@ export function Attention({ overview, tenant }: { overview: OverviewRecord; tena
     // Operators cannot answer confirmations of another tenant.
     enabled: may('user') && tenant === null,
   });
+  const waitingChanges = useGet<ChangeRequestList>(`${CHANGES}?waiting=true&limit=5`, {
+    refetchIntervalMs: REFRESH_MS,
+    enabled: may('admin') && tenant === null,
+  });
   const quarantinedActors = useGet<ActorListBody>(withTenant('/v1/actors?quarantined=true&limit=5', tenant), {
     refetchIntervalMs: REFRESH_MS,
     enabled: canInspect,
@@ -39,9 +44,10 @@ export function Attention({ overview, tenant }: { overview: OverviewRecord; tena
   }
   if (waiting.isLoading || quarantinedActors.isLoading) return <Loading what="Loading" />;
   const confirmations = waiting.data?.confirmations ?? [];
+  const changes = waitingChanges.data?.changes ?? [];
   const quarantined = quarantinedActors.data?.actors ?? [];
   const { failing_devices: failing, failed_rollbacks: rollbacks } = overview;
-  if (confirmations.length + quarantined.length + failing.length + rollbacks.length === 0) {
+  if (confirmations.length + changes.length + quarantined.length + failing.length + rollbacks.length === 0) {
     return (
       <p className="all-well">
         <Icon name="good" /> Nothing needs attention.
@@ -69,6 +75,11 @@ export function Attention({ overview, tenant }: { overview: OverviewRecord; tena
           title={`Waiting for confirmation: ${sentenceCase(action).toLowerCase()}`}
         >
           Expires <Countdown until={expires_at} />.
+        </Item>
+      ))}
+      {changes.map(({ id, weaker, expires_at }) => (
+        <Item key={id} icon="policy" tone="warn" href="/confirmations" title="Waiting for confirmation: a weaker rule">
+          {weaker[0]} Expires <Countdown until={expires_at} />.
         </Item>
       ))}
       {failing.map(({ id, name, failures }) => (
