@@ -6,15 +6,18 @@ import type { IdentityStore } from '../store/contract.ts';
 import { type InvalidationBus, makeLocalInvalidationBus } from './invalidation-bus.ts';
 import type { StoreLiveness } from './store-liveness.ts';
 import { TokenDenylist } from './token-denylist.ts';
-import { LEEWAY_S } from './tokens.ts';
+import { LEEWAY_S, someInChain, type TokenRef } from './tokens.ts';
 
 /**
  * Tokens that were presented at `/mcp`. From then on, no edge accepts them as a person's (contract §5). Identified by a
  * digest of the user id and the `jti` (or of the signed part): the same signature can be encoded in several ways.
  */
 export interface AgentTokens extends SizeReporter {
-  /** From memory, or from the store while the memory may be outdated. */
-  has(userId: Uuid, tokenId: string): boolean | Promise<boolean>;
+  /**
+   * Whether the token or one that it was derived from was presented. From memory, or from the store while the memory may
+   * be outdated.
+   */
+  has(userId: Uuid, token: Pick<TokenRef, 'id' | 'ancestors'>): boolean | Promise<boolean>;
   /** Resolves when the token is stored; undefined if it is stored already. */
   add(userId: Uuid, token: { id: string; expiresAt: EpochMs }): Promise<void> | undefined;
 }
@@ -48,11 +51,13 @@ export async function loadAgentTokens(
 
   return {
     sizes: () => ({ presented_tokens: marked.size, presented_tokens_stored: stored.size }),
-    has(userId, tokenId) {
+    has(userId, token) {
       const current = invalidations.isCurrent();
       if (current && marked.size === 0) return false;
-      const digest = digestOf(userId, tokenId);
-      return marked.has(digest) || (!current && liveness.guard(store.isAgentToken(digest)));
+      return someInChain(token, (id) => {
+        const digest = digestOf(userId, id);
+        return marked.has(digest) || (!current && liveness.guard(store.isAgentToken(digest)));
+      });
     },
     add(userId, { id, expiresAt }) {
       const digest = digestOf(userId, id);

@@ -1,4 +1,4 @@
-import { hash, randomBytes } from 'node:crypto';
+import { hash, randomBytes, randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import { type Clock, referenceOf } from '../domain/clock.ts';
@@ -8,7 +8,7 @@ import { uuid } from '../domain/uuid-schema.ts';
 import type { EpochMs } from '../domain/values.ts';
 import { type InvalidationBus, makeLocalInvalidationBus } from './invalidation-bus.ts';
 import type { SealedCache } from './sealed-cache.ts';
-import { MAX_TOKEN_LIFE_S, tokenRefSchema } from './tokens.ts';
+import { chainOf, MAX_TOKEN_LIFE_S, type TokenRef, tokenRefSchema } from './tokens.ts';
 
 export const scopesSchema = z
   .array(z.custom<Scope>((text) => typeof text === 'string' && isScope(text)))
@@ -19,21 +19,32 @@ const holderSchema = z.object({
   userId: uuid,
   scopes: scopesSchema,
   platformAdmin: z.boolean(),
-  /** The token that opened the session, which ends with it. */
+  /** What opened the session, which ends with it: a token, or the session or token that a sign-in link was made from. */
   token: tokenRefSchema,
   /** Hash of the CSRF token that the browser had before sign-in, which stays valid. */
   csrf: z.string().nullable(),
 });
-const sessionSchema = holderSchema.extend({ name: z.string(), until: z.number() });
+const sessionSchema = holderSchema.extend({
+  name: z.string(),
+  until: z.number(),
+  /** Its id among the tokens. A session that an earlier build opened has none, and ends by the id of its token. */
+  id: z.string().optional(),
+});
 
 /** The person that a browser session authenticates, with the rights of the token that opened it. */
 export type SessionHolder = z.infer<typeof holderSchema>;
-/** `name` is the cache key: a hash of the cookie, not a secret. */
-export type CookieSession = z.infer<typeof sessionSchema>;
+/**
+ * `name` is the cache key: a hash of the cookie, not a secret. `token` identifies the session itself; its ancestors are
+ * what opened it.
+ */
+export type CookieSession = Omit<z.infer<typeof sessionSchema>, 'id'>;
 
 export interface CookieSessions extends SizeReporter {
-  /** The session lasts until its token expires. `secret` is the cookie's value; it is not stored. */
-  open(holder: SessionHolder): Promise<{ secret: string; until: EpochMs }>;
+  /**
+   * The session lasts until its token expires. `secret` is the cookie's value; it is not stored. The returned token
+   * identifies the session.
+   */
+  open(holder: SessionHolder): Promise<{ secret: string; until: EpochMs; token: TokenRef }>;
   /** Null if unknown, closed or expired. Does not check whether the token was revoked. */
   find(secret: string): CookieSession | null | Promise<CookieSession | null>;
   /** Whether the session was found before: finding it again does not count as an attempt to guess one. */
@@ -48,6 +59,11 @@ const MAX_CACHED_SESSIONS = 10_000;
 export const fingerprint = (secret: string): string => hash('sha256', secret, 'base64url');
 
 const keyOf = (name: string): string => `session:${name}`;
+
+const sessionOf = ({ id, ...session }: z.infer<typeof sessionSchema>): CookieSession =>
+  id === undefined
+    ? session
+    : { ...session, token: { ...session.token, id, expiresAt: session.until, ancestors: chainOf(session.token) } };
 
 export function makeCookieSessions({
   sealedCache,
@@ -83,8 +99,9 @@ export function makeCookieSessions({
     const stored = await sealedCache.get(keyOf(name));
     if (stored === null) return null;
     // A session of a newer build may have a scope that this one does not know.
-    const session = sessionSchema.safeParse(JSON.parse(stored)).data;
-    if (session === undefined) return null;
+    const read = sessionSchema.safeParse(JSON.parse(stored)).data;
+    if (read === undefined) return null;
+    const session = sessionOf(read);
     if (closedBefore === closed && invalidations.isCurrent()) cached.set(name, session);
     return unexpired(session);
   }
@@ -95,10 +112,11 @@ export function makeCookieSessions({
       const until = Math.min(holder.token.expiresAt, now + MAX_TOKEN_LIFE_S * 1000);
       const secret = randomBytes(32).toString('base64url');
       const name = fingerprint(secret);
-      const session: CookieSession = { ...holder, name, until };
-      await sealedCache.set(keyOf(name), JSON.stringify(session), until - now);
+      const stored = { ...holder, name, until, id: `session:${randomUUID()}` };
+      await sealedCache.set(keyOf(name), JSON.stringify(stored), until - now);
+      const session = sessionOf(stored);
       cached.set(name, session);
-      return { secret, until };
+      return { secret, until, token: session.token };
     },
     find(secret) {
       if (!SECRET.test(secret)) return null;

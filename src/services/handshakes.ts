@@ -26,6 +26,8 @@ const grantSchema = z.object({
   scopes: scopesSchema,
   /** The id of the token used to approve. */
   parent: z.string(),
+  /** The ids of that token and of everything that it was derived from. An approval by an earlier build has none. */
+  ancestors: z.array(z.string()).readonly().optional(),
   /** When the person signed in, ms: the issued token does not outlive that sign-in. */
   signedInAt: z.number(),
 });

@@ -10,7 +10,7 @@ import {
   SignJWT,
 } from 'jose';
 import { z } from 'zod';
-import type { Clock } from '../domain/clock.ts';
+import { type Clock, referenceOf } from '../domain/clock.ts';
 import type { SizeReporter } from '../domain/collection-sizes.ts';
 import { type Scope, scopesOfClaim } from '../domain/scopes.ts';
 import { isUuid } from '../domain/uuid.ts';
@@ -36,6 +36,10 @@ const USER_CLAIM = 'user_id';
 const SIGNED_IN_CLAIM = 'auth_time';
 /** In the token issued to a command line: the id of the token that approved its sign-in. */
 const PARENT_CLAIM = 'parent';
+/** With `parent`: the ids of the approving token and of everything that it was derived from. */
+const ANCESTORS_CLAIM = 'ancestors';
+/** Longest chain of derived credentials: sessions and sign-in links can be derived from each other. */
+export const MAX_ANCESTORS = 16;
 
 /** The claims of a token that a cookie session, sign-in link or ticket stores. */
 export const tokenRefSchema = z.object({
@@ -46,8 +50,35 @@ export const tokenRefSchema = z.object({
   signedInAt: z.number().optional(),
   /** The token that approved the command-line sign-in in which this one was issued; absent for other tokens. */
   parent: z.string().optional(),
+  /**
+   * Ids of the credentials that it was derived from, nearest first: it ends when one of them is revoked. Entries that an
+   * earlier build wrote have none.
+   */
+  ancestors: z.array(z.string()).readonly().optional(),
 });
 export type TokenRef = z.infer<typeof tokenRefSchema>;
+
+/** The ids whose revocation ends the token: its own and those of its ancestors. */
+export const chainOf = ({ id, ancestors = [] }: Pick<TokenRef, 'id' | 'ancestors'>): readonly string[] => [
+  id,
+  ...ancestors,
+];
+
+/** Whether `has` is true of the token or of one of its ancestors. A promise only if `has` returns one. */
+export function someInChain(
+  { id, ancestors }: Pick<TokenRef, 'id' | 'ancestors'>,
+  has: (id: string) => boolean | Promise<boolean>,
+): boolean | Promise<boolean> {
+  const own = has(id);
+  if (own === true || ancestors === undefined) return own;
+  const pending = typeof own === 'boolean' ? [] : [own];
+  for (const ancestor of ancestors) {
+    const found = has(ancestor);
+    if (found === true) return true;
+    if (found !== false) pending.push(found);
+  }
+  return pending.length > 0 && Promise.all(pending).then((answers) => answers.includes(true));
+}
 
 /** The signing key of internal tokens. */
 export interface TokenKey {
@@ -86,10 +117,11 @@ export interface NewToken {
   /** Default: now. */
   signedInAt?: EpochMs;
   parent?: string;
+  ancestors?: readonly string[];
 }
 
 export function signToken(key: TokenKey, token: NewToken, now: EpochMs): Promise<string> {
-  const { sub, userId, email, scope, jti, parent, signedInAt = now, ttlS = TOKEN_LIFE_S } = token;
+  const { sub, userId, email, scope, jti, parent, ancestors, signedInAt = now, ttlS = TOKEN_LIFE_S } = token;
   if (!(ttlS > 0 && ttlS <= MAX_TOKEN_LIFE_S))
     throw new RangeError('ttlS of an internal token must be above 0 and at most 24 hours');
   const issuedAt = Math.floor(now / 1000);
@@ -98,6 +130,7 @@ export function signToken(key: TokenKey, token: NewToken, now: EpochMs): Promise
     ...(email !== undefined && { email }),
     ...(scope !== undefined && { scope }),
     ...(parent !== undefined && { [PARENT_CLAIM]: parent }),
+    ...(ancestors !== undefined && { [ANCESTORS_CLAIM]: ancestors }),
     [SIGNED_IN_CLAIM]: Math.floor(signedInAt / 1000),
   })
     .setProtectedHeader({ alg: 'EdDSA', typ: 'JWT', kid: key.kid })
@@ -142,7 +175,7 @@ export async function verifyToken(key: TokenKey, token: string, now: EpochMs): P
     return null;
   }
   const { exp = 0, iat, sub, jti, email, scope, [USER_CLAIM]: userId = null, [PARENT_CLAIM]: parent } = payload;
-  const { [SIGNED_IN_CLAIM]: signedIn = iat } = payload;
+  const { [SIGNED_IN_CLAIM]: signedIn = iat, [ANCESTORS_CLAIM]: ancestors = parent && [parent] } = payload;
   const start = iat ?? Math.floor(now / 1000) + LEEWAY_S;
   if (exp - start > MAX_TOKEN_LIFE_S || start * 1000 > now + LEEWAY_S * 1000) return null;
   if (
@@ -154,6 +187,7 @@ export async function verifyToken(key: TokenKey, token: string, now: EpochMs): P
   if (userId !== null && !(typeof userId === 'string' && isUuid(userId))) return null;
   if ((parent !== undefined && !isStorableClaim(parent)) || (signedIn !== undefined && !Number.isFinite(signedIn)))
     return null;
+  if (ancestors !== undefined && !isChain(ancestors)) return null;
   const { platformAdmin, ofTenants } = readScope(scope);
   return {
     iss: TOKEN_ISSUER,
@@ -168,9 +202,13 @@ export async function verifyToken(key: TokenKey, token: string, now: EpochMs): P
       expiresAt: exp * 1000,
       ...(signedIn !== undefined && { signedInAt: Number(signedIn) * 1000 }),
       ...(parent !== undefined && { parent }),
+      ...(ancestors !== undefined && { ancestors }),
     },
   };
 }
+
+const isChain = (claim: unknown): claim is string[] =>
+  Array.isArray(claim) && claim.length <= MAX_ANCESTORS && claim.every(isStorableClaim);
 
 /** The operator scope does not affect tenant scopes: a claim with that scope alone restricts nothing else. */
 function readScope(claim: string | undefined): { platformAdmin: boolean; ofTenants: string | undefined } {
@@ -203,9 +241,12 @@ export const isTokenType = (typ: unknown): boolean =>
 export const isStorableClaim = (claim: unknown): claim is string =>
   typeof claim === 'string' && claim.length > 0 && claim.length <= 255 && /^\P{C}*$/u.test(claim);
 
-/** Denylist of revoked (logged out) tokens, in memory and in the store, each until it has certainly expired. */
+/**
+ * Denylist of revoked (logged out) tokens and sessions, in memory and in the store, each until it and everything that
+ * was derived from it have certainly expired.
+ */
 export interface Revocations extends SizeReporter {
-  /** From memory, or from the store while the memory may be outdated. */
+  /** From memory, or from the store while the memory may be outdated. Does not include ancestors: see `someInChain`. */
   has(tokenId: string): boolean | Promise<boolean>;
   add(tokenId: string, expiresAt: EpochMs): Promise<void>;
   /** Calls `listener` after a token was revoked, for connections that depend on it. */
@@ -236,7 +277,8 @@ export async function loadRevocations(
     has: (tokenId) =>
       revoked.has(tokenId) || (!invalidations.isCurrent() && liveness.guard(store.isTokenRevoked(tokenId))),
     async add(tokenId, expiresAt) {
-      const until = expiresAt + LEEWAY_S * 1000;
+      // A command line that it approved has a token of its own, which may expire later.
+      const until = Math.max(expiresAt, referenceOf(clock) + TOKEN_LIFE_S * 1000) + LEEWAY_S * 1000;
       await store.revokeToken(tokenId, until);
       invalidations.publish({ about: 'token', id: tokenId, until });
     },

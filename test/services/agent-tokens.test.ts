@@ -16,13 +16,13 @@ describe('a presented agent token', () => {
     const { clock, store, open, presented } = await setUp();
     const expiresAt = clock.now() + 60_000;
     await presented.add('u1', { id: 'jti', expiresAt });
-    expect(['jti', 'other'].map((id) => presented.has('u1', id))).toEqual([true, false]);
-    expect(presented.has('u2', 'jti')).toBe(false);
+    expect(['jti', 'other'].map((id) => presented.has('u1', { id }))).toEqual([true, false]);
+    expect(presented.has('u2', { id: 'jti' })).toBe(false);
     expect([...store.agentTokens]).toEqual([[expect.not.stringContaining('jti'), expiresAt + 30_000]]);
-    expect((await open()).has('u1', 'jti')).toBe(true);
+    expect((await open()).has('u1', { id: 'jti' })).toBe(true);
     // The process's clock may be wrong: only the store deletes the entry, a day later.
     clock.set(expiresAt + 30_000);
-    expect((await open()).has('u1', 'jti')).toBe(true);
+    expect((await open()).has('u1', { id: 'jti' })).toBe(true);
   });
 
   it('is written once', async () => {
@@ -41,7 +41,7 @@ describe('a presented agent token', () => {
       throw new StoreUnavailable('away');
     };
     await expect(presented.add('u1', token)).rejects.toBeInstanceOf(StoreUnavailable);
-    expect(presented.has('u1', 'jti')).toBe(true);
+    expect(presented.has('u1', { id: 'jti' })).toBe(true);
     store.failCalls = null;
     await presented.add('u1', token);
     expect(store.agentTokens.size).toBe(1);
@@ -52,6 +52,6 @@ describe('a presented agent token', () => {
     await presented.add('u1', { id: 'old', expiresAt: clock.now() });
     clock.advance(86_400_000);
     await presented.add('u1', { id: 'new', expiresAt: clock.now() + 1_000 });
-    expect(['old', 'new'].map((id) => presented.has('u1', id))).toEqual([false, true]);
+    expect(['old', 'new'].map((id) => presented.has('u1', { id }))).toEqual([false, true]);
   });
 });

@@ -74,6 +74,23 @@ it('a session lasts as long as its token, verified by the reference clock, while
   expect(await sessions.find(secret)).toBeNull();
 });
 
+it('a session of an earlier build, which has no id, is identified by its token', async () => {
+  const clock = testClock(1_000_000);
+  const cache = new MemoryCache(clock);
+  const token = { id: 't', expiresAt: clock.now() + 60_000 };
+  const set: SealedCache['set'] = (key, value, ttlMs) => {
+    const { id, ...earlier } = JSON.parse(value);
+    expect(id).toMatch(/^session:/);
+    return cache.set(key, JSON.stringify(earlier), ttlMs);
+  };
+  const holder = { userId: v7(), scopes: null, platformAdmin: false, csrf: null };
+  const { secret } = await makeCookieSessions({ sealedCache: { ...sealedCacheOf(cache), set }, clock }).open({
+    ...holder,
+    token,
+  });
+  expect(await makeCookieSessions({ sealedCache: cache, clock }).find(secret)).toMatchObject({ ...holder, token });
+});
+
 it('a session of a newer build is found with the members that this build knows, and not if it does not know a scope', async () => {
   const clock = testClock(1_000_000);
   const cache = new MemoryCache(clock);
@@ -91,7 +108,10 @@ it('a session of a newer build is found with the members that this build knows, 
   };
   const older = makeCookieSessions({ sealedCache: cache, clock });
   const found = await older.find(await stored({ added: { by: 'a newer build' } }));
-  expect(found).toMatchObject({ ...holder, token });
+  expect(found).toMatchObject({
+    ...holder,
+    token: { ...token, id: expect.stringMatching(/^session:/), ancestors: ['t'] },
+  });
   expect(found).not.toHaveProperty('added');
   expect(await older.find(await stored({ scopes: ['read:devices', 'read:unknown'] }))).toBeNull();
 });

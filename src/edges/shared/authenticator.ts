@@ -13,6 +13,7 @@ import {
   isInternalToken,
   LEEWAY_S,
   type Revocations,
+  someInChain,
   type TokenKey,
   type TokenRef,
   verifyToken,
@@ -185,12 +186,13 @@ export class Authenticator implements SizeReporter {
   /** Whether the caller is an agent, not a person. */
   #isAgent({ proof, userId }: CachedProof, { via }: RequestOrigin): boolean | Promise<boolean> {
     if (!proof.person || via === AGENT_EDGE) return true;
-    return proof.token !== null && this.#parts.agentTokens.has(userId, proof.token.id);
+    return proof.token !== null && this.#parts.agentTokens.has(userId, proof.token);
   }
 
   #callerOf(cached: CachedProof, user: User | null, origin: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>> {
     const { token } = cached.proof;
-    const revoked = token !== null && this.#parts.revocations.has(token.id);
+    const { revocations } = this.#parts;
+    const revoked = token !== null && someInChain(token, revocations.has);
     const agent = this.#isAgent(cached, origin);
     if (typeof revoked === 'boolean' && typeof agent === 'boolean')
       return this.#checkedCaller(cached, user, { revoked, agent }, origin);

@@ -1,10 +1,13 @@
 import { z } from 'zod';
+import { referenceOf } from '../../domain/clock.ts';
 import { roleSchema } from '../../domain/enum-schemas.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import { fingerprint, type SessionHolder } from '../../services/cookie-sessions.ts';
+import { chainOf, MAX_ANCESTORS } from '../../services/tokens.ts';
 import { type BrowserCookies, type Caller, type CookieChange, operation, type Services } from '../operation.ts';
+import { remainingLifeS } from './cli-handshake.ts';
 import { invitationEntry, invitationsOf } from './invitations.ts';
 import { type LinkHolder, redeemSignInLink } from './sign-in-links.ts';
 
@@ -90,7 +93,8 @@ export const getMe = operation({
 
 export const logout = operation({
   name: 'logout',
-  summary: 'Revoke the presented token and the token of the cookie session, and clear the cookies',
+  summary:
+    'End the presented token or cookie session and everything that was derived from it, and clear the cookies. The token that opened the session stays valid',
   input: z.strictObject({}),
   output: z.object({ status: z.literal('logged_out') }),
   role: null,
@@ -147,18 +151,18 @@ export const openCookieSession = operation({
   inMaintenance: true,
   refuses: ['UNAUTHENTICATED', 'RATE_LIMIT_EXCEEDED', 'FORBIDDEN', 'STORE_UNAVAILABLE', 'OVERLOADED'],
   example: { input: { token: 'eyJhbGciOiJFZERTQSJ9.….…' } },
-  needs: ['agentTokens', 'authenticate', 'cookieSessions', 'csrf', 'revocations', 'sealedCache', 'users'],
+  needs: [
+    ...(['agentTokens', 'authenticate', 'clock', 'cookieSessions', 'csrf'] as const),
+    ...(['revocations', 'sealedCache', 'settings', 'users'] as const),
+  ],
   async run(services, { input, caller }) {
     const found = await sessionHolderFor(services, input.token, caller);
     if (!found.ok) return found;
     const { userId } = found.value;
     const user = await services.users.get(userId);
     const subject = { subject: `user:${userId}`, tenantId: user?.tenantId ?? null, by: userId };
-    return done({
-      body: null,
-      cookies: await startCookieSession(services, found.value, caller.cookies),
-      about: subject,
-    });
+    const started = await startCookieSession(services, found.value, caller.cookies);
+    return started.ok ? done({ body: null, cookies: started.value, about: subject }) : started;
   },
 });
 
@@ -182,15 +186,26 @@ async function sessionHolderFor(
   return done({ userId: user.id, scopes, platformAdmin, token });
 }
 
-/** Opens a session and closes the browser's previous one; the browser's CSRF token stays valid. */
+/**
+ * Opens a session and closes the browser's previous one; the browser's CSRF token stays valid. Like every credential that
+ * is derived from a sign-in, the session ends `SESSION_MAX_AGE` after it at the latest.
+ */
 export async function startCookieSession(
-  { cookieSessions, csrf }: Pick<Services, 'cookieSessions' | 'csrf'>,
-  holder: Omit<SessionHolder, 'csrf'>,
+  services: Pick<Services, 'clock' | 'cookieSessions' | 'csrf' | 'settings'>,
+  { token: origin, ...holder }: Omit<SessionHolder, 'csrf'>,
   before: BrowserCookies | undefined,
-): Promise<CookieChange[]> {
+): Promise<Outcome<CookieChange[]>> {
+  const { cookieSessions, csrf } = services;
+  if (chainOf(origin).length > MAX_ANCESTORS) {
+    return refuse('FORBIDDEN', 'Too many sign-ins were derived from one another: sign in again.');
+  }
+  const lifeS = origin.signedInAt === undefined ? null : remainingLifeS(services, origin.signedInAt);
+  if (lifeS !== null && lifeS <= 0) return refuse('FORBIDDEN', 'Your sign-in is too old: sign in again.');
+  const endsBy = lifeS === null ? Number.POSITIVE_INFINITY : referenceOf(services.clock) + lifeS * 1000;
+  const opening = { ...origin, expiresAt: Math.min(origin.expiresAt, endsBy) };
   const { session: previous = null, csrf: token = null } = before ?? {};
   const csrfHash = token !== null && csrf.isValid(token, null) ? fingerprint(token) : null;
-  const { secret, until } = await cookieSessions.open({ ...holder, csrf: csrfHash });
+  const { secret, until } = await cookieSessions.open({ ...holder, token: opening, csrf: csrfHash });
   if (previous !== null) await cookieSessions.close(previous);
-  return [{ name: 'session', value: secret, until }];
+  return done([{ name: 'session', value: secret, until }]);
 }

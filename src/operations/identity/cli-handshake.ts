@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { referenceOf } from '../../domain/clock.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import type { EpochMs } from '../../domain/values.ts';
-import { TOKEN_LIFE_S, type TokenRef } from '../../services/tokens.ts';
+import { chainOf, someInChain, TOKEN_LIFE_S, type TokenRef } from '../../services/tokens.ts';
 import { operation, type Services } from '../operation.ts';
 
 export const approveCliHandshake = operation({
@@ -30,7 +30,10 @@ export const approveCliHandshake = operation({
     if (user === null || token === null) throw new Error('approving a sign-in requires a person’s token');
     const signedIn = checkSignInTime(services, token);
     if (!signedIn.ok) return signedIn;
-    const grant = { userId: user.id, scopes, parent: token.id, signedInAt: signedIn.value };
+    const grant = {
+      ...{ userId: user.id, scopes, signedInAt: signedIn.value },
+      ...{ parent: token.id, ancestors: chainOf(token) },
+    };
     const approved = await services.handshakes.approve(input.code, input.user_code, grant);
     return approved.ok ? done({ body: { status: 'approved' as const } }) : approved;
   },
@@ -49,9 +52,11 @@ function checkSignInTime(services: Pick<Services, 'clock' | 'settings'>, token: 
   return done(signedInAt);
 }
 
-/** Remaining lifetime of tokens from a sign-in, in whole seconds. */
-const remainingLifeS = ({ clock, settings }: Pick<Services, 'clock' | 'settings'>, signedInAt: EpochMs): number =>
-  Math.floor((signedInAt - referenceOf(clock)) / 1000) + settings.sessionMaxAgeS;
+/** Remaining lifetime of tokens and sessions that are derived from a sign-in, in whole seconds. */
+export const remainingLifeS = (
+  { clock, settings }: Pick<Services, 'clock' | 'settings'>,
+  signedInAt: EpochMs,
+): number => Math.floor((signedInAt - referenceOf(clock)) / 1000) + settings.sessionMaxAgeS;
 
 export const pollCliHandshake = operation({
   name: 'pollCliHandshake',
@@ -70,17 +75,20 @@ export const pollCliHandshake = operation({
   changes: false,
   refuses: ['FORBIDDEN', 'NOT_FOUND', 'GONE', 'STORE_UNAVAILABLE'],
   example: { output: { status: 'approved', access_token: 'eyJhbGciOiJFZERTQSJ9.….…', expires_in: 3600 } },
-  needs: ['clock', 'handshakes', 'newId', 'settings', 'signToken', 'users'],
+  needs: ['clock', 'handshakes', 'newId', 'revocations', 'settings', 'signToken', 'users'],
   async run(services, { input }) {
-    const { handshakes, users, newId, signToken } = services;
+    const { handshakes, users, newId, revocations, signToken } = services;
     const polled = await handshakes.poll(input.code, input.verifier, async (grant) => {
-      const { userId, scopes, parent, signedInAt } = grant;
+      const { userId, scopes, parent, ancestors = [parent], signedInAt } = grant;
+      if (await someInChain({ id: parent, ancestors }, revocations.has)) {
+        return refuse('GONE', 'The sign-in that approved this request has ended. Start it again.');
+      }
       const user = await users.get(userId);
       if (user === null) return refuse('GONE', 'The user who approved this sign-in no longer exists.');
       const ttlS = Math.min(TOKEN_LIFE_S, remainingLifeS(services, signedInAt));
       if (ttlS <= 0) return refuse('GONE', 'The sign-in that approved this request has expired. Start it again.');
       const scope = scopes === null ? {} : { scope: scopes.join(' ') };
-      const token = { sub: user.sub, userId, jti: newId(), ttlS, parent, signedInAt, ...scope };
+      const token = { sub: user.sub, userId, jti: newId(), ttlS, parent, ancestors, signedInAt, ...scope };
       return done({ access_token: await signToken(token), expires_in: ttlS });
     });
     if (!polled.ok) return polled;

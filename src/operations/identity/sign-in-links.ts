@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { done, refuse } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import { type SessionHolder, scopesSchema } from '../../services/cookie-sessions.ts';
-import { tokenRefSchema } from '../../services/tokens.ts';
+import { someInChain, tokenRefSchema } from '../../services/tokens.ts';
 import { operation, type Services } from '../operation.ts';
 
 // One-time links that sign a browser in. Safer than a token in a URL, which would stay valid in histories and logs. The
@@ -64,7 +64,7 @@ export async function redeemSignInLink(
   if (stored === null) return null;
   const holder = linkHolder.parse(JSON.parse(stored));
   const { userId, token } = holder;
-  return (await revocations.has(token.id)) || (await agentTokens.has(userId, token.id)) ? null : holder;
+  return (await someInChain(token, revocations.has)) || (await agentTokens.has(userId, token)) ? null : holder;
 }
 
 const keyOf = (code: string): string => `sign-in link:${hash('sha256', code)}`;

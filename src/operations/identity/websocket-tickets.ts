@@ -91,7 +91,7 @@ export async function redeemTicket(
       via: attempt.via,
       requestId: attempt.requestId,
       ...(key !== undefined && { key }),
-      person: person === true && (token === null || !(await agentTokens.has(userId, token.id))),
+      person: person === true && (token === null || !(await agentTokens.has(userId, token))),
     },
     tenantId,
     role: atMost(user.role, role),

@@ -3,6 +3,7 @@ import { v7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { VolatileOutput } from '../../../src/machines/outputs.ts';
 import { signToken } from '../../../src/services/tokens.ts';
+import { browserAt } from '../../support/browser.ts';
 import { eventually } from '../../support/clock.ts';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
@@ -325,6 +326,23 @@ describe('a ticket', () => {
     await service.call('POST', '/v1/auth/logout', { token });
     expect((await client.closed).code).toBe(4401);
     expect((await (await edge.connect(unused.body.ticket)).closed).code).toBe(4401);
+  });
+
+  it('of a browser ends with its session or the token that opened that, and so does its connection', async () => {
+    const token = await service.member(owner.tenantId, 'user');
+    const connected = async () => {
+      const browser = browserAt(service.url);
+      await browser.request('POST', '/v1/auth/session', { body: { token } });
+      const headers = { 'x-csrf-token': (await browser.request('GET', '/v1/auth/csrf')).body.csrf_token };
+      const { ticket } = (await browser.request('POST', '/ws/ticket', { headers })).body;
+      return { client: await listening(ticket), logOut: () => browser.request('POST', '/v1/auth/logout', { headers }) };
+    };
+    const [first, second] = [await connected(), await connected()];
+    await first.logOut();
+    expect((await first.client.closed).code).toBe(4401);
+    expect(second.client.socket.readyState).toBe(second.client.socket.OPEN);
+    await service.call('POST', '/v1/auth/logout', { token });
+    expect((await second.client.closed).code).toBe(4401);
   });
 
   it('requires the role user, and is issued at the root only', async () => {

@@ -80,9 +80,10 @@ export function signInResources(parts: SignInParts): PublicResource[] {
       const user = await users.findOrCreate({ id: newId(), ...subject, createdAt: clock.now() });
       const holder = { userId: user.id, scopes, platformAdmin, token };
       const changes = await startCookieSession(services, holder, cookies.readBrowserCookies(headers));
+      if (!changes.ok) return changes;
       const action = { key: null, via: 'rest', action: openCookieSession.name, subject: `user:${user.id}`, requestId };
       await audit.recordDone({ tenantId: user.tenantId, by: user.id, ...action });
-      const set = [...changes, { name: 'login' as const, value: null, until: null }].flatMap(cookies.set);
+      const set = [...changes.value, { name: 'login' as const, value: null, until: null }].flatMap(cookies.set);
       return redirect(returnTo, set);
     }),
 

@@ -4,6 +4,7 @@ import { allowsScope } from '../../../domain/scopes.ts';
 import type { EpochMs } from '../../../domain/values.ts';
 import type { TenantContext } from '../../../machines/tenant-types.ts';
 import type { Caller, Services } from '../../../operations/operation.ts';
+import { someInChain } from '../../../services/tokens.ts';
 import type { User } from '../../../services/user-cache.ts';
 import type { Subscription } from './subscription.ts';
 
@@ -60,7 +61,7 @@ export async function checkCurrentAccess(
   const tenant = actors.peek<TenantContext>(ref) ?? (await actors.read<TenantContext>(ref));
   if (tenant === null) return refusal('NOT_FOUND', 'the tenant does not exist');
   if (tenant.snapshot.value !== 'active' && subscription.tenantId === null) return suspendedRefusal();
-  if (token !== null && (await revocations.has(token.id))) return revokedRefusal();
+  if (token !== null && (await someInChain(token, revocations.has))) return revokedRefusal();
   if (principal.key !== undefined && !(await apiKeys.isValid(principal.key))) return revokedRefusal();
   return recheckAccess(caller, subscription, await users.get(user.id));
 }
@@ -76,6 +77,6 @@ export async function refreshCaller(
   const user = caller.user === null ? null : (users.cached(caller.user.id) ?? (await users.get(caller.user.id)));
   const { token, principal } = caller;
   if (user === null || user.tenantId !== caller.tenantId) return refuse('UNAUTHENTICATED', 'sign in again');
-  const person = principal.person === true && (token === null || !(await agentTokens.has(user.id, token.id)));
+  const person = principal.person === true && (token === null || !(await agentTokens.has(user.id, token)));
   return done({ ...caller, user, role: atMost(user.role, caller.role), principal: { ...principal, person } });
 }

@@ -3,6 +3,7 @@ import type { Refusal } from '../../../domain/refusals.ts';
 import type { Uuid } from '../../../domain/values.ts';
 import { refusalOf } from '../../../operations/faults.ts';
 import type { Caller, Services } from '../../../operations/operation.ts';
+import { chainOf } from '../../../services/tokens.ts';
 import { checkCurrentAccess, checkExpiry, recheckAccess, revokedRefusal, suspendedRefusal } from './authorization.ts';
 import type { Subscription } from './subscription.ts';
 
@@ -101,7 +102,9 @@ export function guardConnections<C extends GuardedConnection>(
       );
     }),
     apiKeys.subscribe((prefix) => endWhere(({ principal }) => (principal.key === prefix ? revokedRefusal() : null))),
-    revocations.subscribe((id) => endWhere(({ token }) => (token?.id === id ? revokedRefusal() : null))),
+    revocations.subscribe((id) =>
+      endWhere(({ token }) => (token !== null && chainOf(token).includes(id) ? revokedRefusal() : null)),
+    ),
     users.subscribe((id) => {
       recheckUser(id).catch((thrown: unknown) => {
         log.error({ err: thrown }, 'user recheck failed; ending connections of the user');
