@@ -45,7 +45,7 @@ const DEVICES = Array.from({ length: 50 }, () => v7());
 function attachService(server: Server): Emit {
   let emit: Emit = () => {};
   const user: Caller['user'] = {
-    ...{ id: v7(), iss: 'bench', sub: 'bench', email: null, emailVerified: false, createdAt: 0 },
+    ...{ id: v7(), iss: 'bench', sub: 'bench', email: null, emailVerified: false, createdAt: 0, notBefore: null },
     ...{ tenantId: TENANT, role: 'user' },
   };
   const actors = {

@@ -133,7 +133,7 @@ export class ActiveService {
       this.#mqtt?.close(),
     ];
     await Promise.all([...closing, composed.sidecar.close(), answered]);
-    await Promise.all([runtime.stop(), composed.callers.apiKeys.close()]);
+    await Promise.all([runtime.stop(), composed.callers.apiKeys.close(), composed.callers.userSessions.close()]);
     await Promise.all([composed.audit.close(), this.#contracts.stop()]);
     await composed.callers.invalidations.close();
     // The cache may use the store's database.
@@ -150,6 +150,7 @@ export class ActiveService {
     core.runtime.halt();
     this.#nodeCluster?.abort();
     composed.callers.apiKeys.discardPending();
+    composed.callers.userSessions.discardPending();
     void composed.callers.invalidations.close();
     this.#mqtt?.abort();
     composed.sidecar.abort();
@@ -188,5 +189,5 @@ export class ActiveService {
 const sizedServices = (services: Services): SizeReporter[] => [
   ...[services.store, services.cache, services.rates, services.deviceActivity, services.manifests, services.artifacts],
   ...[services.locks, services.audit, services.users, services.revocations, services.apiKeys, services.agentTokens],
-  ...[services.invalidations, services.cookieSessions],
+  ...[services.invalidations, services.cookieSessions, services.userSessions],
 ];

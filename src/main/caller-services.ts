@@ -6,9 +6,13 @@ import { SharedInvalidationBus } from '../services/shared-invalidation-bus.ts';
 import type { StoreLiveness } from '../services/store-liveness.ts';
 import { loadRevocations } from '../services/tokens.ts';
 import { UserCache } from '../services/user-cache.ts';
+import { UserSessions } from '../services/user-sessions.ts';
 import type { ActiveNodes } from './active-nodes.ts';
 
-export type CallerServices = Pick<Services, 'invalidations' | 'users' | 'revocations' | 'apiKeys' | 'agentTokens'>;
+export type CallerServices = Pick<
+  Services,
+  'invalidations' | 'users' | 'revocations' | 'apiKeys' | 'agentTokens' | 'userSessions'
+>;
 
 type CallerParts = Pick<Services, 'store' | 'cache' | 'clock' | 'log' | 'newId'> & {
   liveness: StoreLiveness;
@@ -23,10 +27,11 @@ export async function loadCallerServices(parts: CallerParts): Promise<CallerServ
   const { store, clock, log, liveness } = parts;
   // Open the bus before the caches read their data, so that no invalidation is missed.
   const invalidations = parts.invalidations ?? (await openBus(parts));
+  const users = new UserCache(store, { liveness, invalidations });
+  const revocations = await loadRevocations(store.identity, clock, invalidations, liveness);
   return {
-    invalidations,
-    users: new UserCache(store, { liveness, invalidations }),
-    revocations: await loadRevocations(store.identity, clock, invalidations, liveness),
+    ...{ invalidations, users, revocations },
+    userSessions: new UserSessions(store, { clock, log, users, revocations }),
     apiKeys: new ApiKeyCache(store, { clock, log, liveness, invalidations }),
     agentTokens: await loadAgentTokens(store.identity, clock, invalidations, liveness),
   };

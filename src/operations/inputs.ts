@@ -17,6 +17,7 @@ export const notFoundDetails = {
   tenant: 'Tenant not found.',
   key: 'API key not found.',
   member: 'Member not found.',
+  session: 'Session not found.',
   invitation: 'Invitation not found.',
   flag: 'Flag not found.',
   node: 'Node not found.',

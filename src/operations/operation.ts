@@ -25,6 +25,7 @@ import type { SealedCache } from '../services/sealed-cache.ts';
 import type { Sidecar } from '../services/sidecar.ts';
 import type { NewToken, Revocations, TokenRef } from '../services/tokens.ts';
 import type { UserCache } from '../services/user-cache.ts';
+import type { UserSessions } from '../services/user-sessions.ts';
 import type { StoredArtifact } from '../store/contract/artifact-files.ts';
 import type { NodeAdministration } from '../store/contract/cluster.ts';
 import type { RateLimiter } from '../store/contract/rate-limiter.ts';
@@ -49,6 +50,8 @@ export interface Caller {
   requestId: Uuid;
   /** The client's address, where the edge counts failed sign-ins by it. */
   address?: string | null;
+  /** The `User-Agent` of a request that is not authenticated by its headers, such as a sign-in. */
+  client?: string;
   /** The request's cookies, whatever the credential; only on edges that browsers use. */
   cookies?: BrowserCookies;
 }
@@ -165,6 +168,7 @@ export interface Services {
   /** Resolves when durable, together with the stored answer of an idempotent request. */
   setFlag(flag: Flag, state: boolean, also?: IdempotencyRow): Promise<void>;
   users: UserCache;
+  userSessions: UserSessions;
   revocations: Revocations;
   apiKeys: ApiKeyCache;
   agentTokens: AgentTokens;

@@ -60,6 +60,9 @@ export const fingerprint = (secret: string): string => hash('sha256', secret, 'b
 
 const keyOf = (name: string): string => `session:${name}`;
 
+/** Start of the ids of cookie sessions among the token ids. */
+export const SESSION_TOKEN_PREFIX = 'session:';
+
 const sessionOf = ({ id, ...session }: z.infer<typeof sessionSchema>): CookieSession =>
   id === undefined
     ? session
@@ -112,7 +115,7 @@ export function makeCookieSessions({
       const until = Math.min(holder.token.expiresAt, now + MAX_TOKEN_LIFE_S * 1000);
       const secret = randomBytes(32).toString('base64url');
       const name = fingerprint(secret);
-      const stored = { ...holder, name, until, id: `session:${randomUUID()}` };
+      const stored = { ...holder, name, until, id: SESSION_TOKEN_PREFIX + randomUUID() };
       await sealedCache.set(keyOf(name), JSON.stringify(stored), until - now);
       const session = sessionOf(stored);
       cached.set(name, session);

@@ -17,6 +17,7 @@ import type { ProposalStore } from './contract/proposals.ts';
 import type { RecordStore } from './contract/records.ts';
 import type { RetentionStore } from './contract/retention.ts';
 import type { SessionTokenStore } from './contract/session-tokens.ts';
+import type { UserSessionStore } from './contract/user-sessions.ts';
 
 /*
  * The store's contract with the rest of the service: domain operations and batches, no SQL. PostgreSQL and PGlite
@@ -44,6 +45,7 @@ export interface Store extends SizeReporter {
   memories: AgentMemoryStore;
   retention: RetentionStore;
   sessionTokens: SessionTokenStore;
+  userSessions: UserSessionStore;
   /** Batches that may be in flight at once: 2 with PostgreSQL, 1 with PGlite. */
   batchesInFlight: number;
   /** Number of statements prepared on the database's connections. */

@@ -58,6 +58,31 @@ export const identityRows: readonly Row[] = [
     request: () => ({ path: '/auth/logout' }),
   },
   {
+    ...{ method: 'GET', path: '/auth/sessions', role: 'none', scope: 'read:tenant', status: 200, person: true },
+    suspended: true,
+    request: () => ({ path: '/auth/sessions' }),
+  },
+  {
+    ...{ method: 'DELETE', path: '/auth/sessions', role: 'none', scope: 'write:tenant', status: 204 },
+    ...{ person: true, goesOn: true, suspended: true },
+    request: async (world) => ({ path: '/auth/sessions', token: (await world.newMember()).token }),
+  },
+  {
+    ...{ method: 'DELETE', path: '/auth/sessions/{id}', role: 'none', scope: 'write:tenant', status: 204 },
+    ...{ person: true, goesOn: true, suspended: true },
+    request: async (world) => {
+      const { token } = await world.newMember();
+      const { sessions } = (await world.service.call('GET', '/v1/auth/sessions', { token })).body;
+      return { path: `/auth/sessions/${sessions[0].id}`, token };
+    },
+    refusals: {
+      FORBIDDEN_ROLE: async (world) => {
+        const { sessions } = (await world.service.call('GET', '/v1/auth/sessions', { token: world.tokens.owner })).body;
+        return { path: `/auth/sessions/${sessions[0].id}`, token: world.tokens.admin };
+      },
+    },
+  },
+  {
     ...{ method: 'GET', path: '/auth/api-keys', role: 'viewer', scope: 'read:tenant', status: 200 },
     request: () => ({ path: '/auth/api-keys' }),
   },
@@ -140,6 +165,19 @@ export const identityRows: readonly Row[] = [
         path: `/tenant/members/${(await world.newMember()).userId}`,
         token: world.tokens.user,
       }),
+    },
+  },
+  {
+    ...{ method: 'GET', path: '/tenant/members/{userId}/sessions', role: 'admin', scope: 'read:tenant', status: 200 },
+    person: true,
+    request: async (world) => ({ path: `/tenant/members/${(await world.newMember()).userId}/sessions` }),
+  },
+  {
+    ...{ method: 'DELETE', path: '/tenant/members/{userId}/sessions', role: 'admin', scope: 'write:tenant' },
+    ...{ status: 204, person: true, goesOn: true },
+    request: async (world) => ({ path: `/tenant/members/${(await world.newMember()).userId}/sessions` }),
+    refusals: {
+      FORBIDDEN_ROLE: ({ userId, tokens }) => ({ path: `/tenant/members/${userId}/sessions`, token: tokens.admin }),
     },
   },
   {

@@ -73,6 +73,22 @@ eachDeployment('a connection', (deployment) => {
   });
   afterAll(() => at.stop());
 
+  it('ends when its user signs out everywhere', async () => {
+    const user = await member(at, owner, 'user');
+    const living = await liveOn(at, user.token);
+    const [ended, code] = await Promise.all([user.delete('/v1/auth/sessions'), bothEnd(living)]);
+    expect([ended.status, code]).toEqual([204, 4401]);
+    expect((await user.get('/v1/auth/me')).status).toBe(401);
+  });
+
+  it('ends when an admin signs its user out, and one of another member does not', async () => {
+    const [user, stays] = [await member(at, owner, 'user'), await member(at, owner, 'user')];
+    const [living, other] = [await liveOn(at, user.token), await liveOn(at, stays.token)];
+    const path = `/v1/tenant/members/${user.userId}/sessions`;
+    const [ended, code] = await Promise.all([owner.delete(path), bothEnd(living)]);
+    expect([ended.status, code, other.mqtt.connected]).toEqual([204, 4401, true]);
+  });
+
   it('that uses a key ends when the key is revoked', async () => {
     const [{ key, prefix }, other] = [await newKey(owner), await newKey(owner)];
     const [living, stays] = [await liveOn(at, key), await liveOn(at, other.key)];

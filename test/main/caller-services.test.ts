@@ -4,7 +4,8 @@ import { systemClock } from '../../src/domain/clock.ts';
 import { unlimitedLease } from '../../src/domain/lease.ts';
 import { loadCallerServices } from '../../src/main/caller-services.ts';
 import { StoreLiveness } from '../../src/services/store-liveness.ts';
-import type { Cache } from '../../src/store/contract.ts';
+import { isSignedOut } from '../../src/services/user-sessions.ts';
+import type { Cache, User } from '../../src/store/contract.ts';
 import { openCache } from '../../src/store/open.ts';
 import { connectPostgres } from '../../src/store/postgres/connect.ts';
 import { eventually } from '../support/clock.ts';
@@ -55,6 +56,7 @@ describe.each(servers)('two nodes whose bus is in $name', ({ makeUrl, open }) =>
     const services = await loadCallerServices({ ...parts, nodes: { self, live: () => live.add(self) } });
     closing.push(async () => {
       await services.apiKeys.close();
+      await services.userSessions.close();
       await services.invalidations.close();
     });
     await eventually(() => services.invalidations.isCurrent());
@@ -75,6 +77,19 @@ describe.each(servers)('two nodes whose bus is in $name', ({ makeUrl, open }) =>
     const id = v7();
     await one.revocations.add(id, Date.now() + 60_000);
     await eventually(() => two.revocations.has(id) === true);
+  });
+
+  it('end the sessions of a user who signs out everywhere at the other one', async () => {
+    const { one, two } = await twoNodes();
+    const subject = { iss: 'urn:test', sub: v7(), email: null, emailVerified: false };
+    const { id } = await two.users.findOrCreate({ id: v7(), ...subject, createdAt: 0 });
+    const token = { id: v7(), expiresAt: Date.now() + 60_000, signedInAt: Date.now() - 1 };
+    expect(isSignedOut((await two.users.get(id)) as User, token)).toBe(false);
+    const ended: string[] = [];
+    two.users.subscribe((userId) => ended.push(userId));
+    await one.userSessions.endAll(id);
+    await eventually(() => ended.includes(id));
+    expect(isSignedOut((await two.users.get(id)) as User, token)).toBe(true);
   });
 
   it.each(['cut', 'freeze'] as const)(

@@ -37,7 +37,7 @@ const USER = '0192f0c1-0000-7000-8000-000000000001';
 const TENANT = '0192f0c1-0000-7000-8000-000000000002';
 const ada = {
   ...{ id: USER, iss: 'urn:test', sub: 'ada', email: null, emailVerified: false },
-  ...{ tenantId: TENANT, role: 'user' as const, createdAt: 0 },
+  ...{ tenantId: TENANT, role: 'user' as const, createdAt: 0, notBefore: null },
 };
 
 describe('an invalidation', () => {

@@ -13,6 +13,7 @@ const ada: User = {
   tenantId: null,
   role: 'none',
   createdAt: 0,
+  notBefore: null,
 };
 
 function setUp() {

@@ -351,7 +351,7 @@ export async function startHttpServiceOn<Kept extends Store>(
         server.closeAllConnections();
       });
       cognition.close();
-      await Promise.all([runtime.stop(), callers.apiKeys.close()]);
+      await Promise.all([runtime.stop(), callers.apiKeys.close(), callers.userSessions.close()]);
       await audit.close();
       rmSync(dataDir, { recursive: true, force: true });
     },

@@ -46,6 +46,7 @@ export class MemoryStore implements Store {
   readonly memories = this.#store.memories;
   readonly retention = this.#store.retention;
   readonly sessionTokens = this.#store.sessionTokens;
+  readonly userSessions = this.#store.userSessions;
   ping = this.#store.ping;
   readonly close = this.#store.close;
 

@@ -53,6 +53,7 @@ import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '../../ope
 import { getMe } from '../../operations/identity/auth.ts';
 import { acceptInvitation } from '../../operations/identity/invitations.ts';
 import { changeMember, inviteMember, listMembers, removeMember } from '../../operations/identity/members.ts';
+import { endMemberSessions, endSession, listMemberSessions, listSessions } from '../../operations/identity/sessions.ts';
 import { registerTenant } from '../../operations/identity/tenants.ts';
 import { getActor, getActorJournal, listActors, releaseActor } from '../../operations/inspection/actors.ts';
 import { listAudit } from '../../operations/inspection/audit.ts';
@@ -131,6 +132,8 @@ export const queries: Readonly<Record<string, QueryField>> = {
   audit: { operation: listAudit, connectionMember: 'entries' },
   apiKeys: { operation: listApiKeys, connectionMember: 'keys' },
   members: { operation: listMembers, connectionMember: 'members' },
+  memberSessions: { operation: listMemberSessions, connectionMember: 'sessions' },
+  sessions: { operation: listSessions, connectionMember: 'sessions' },
   tenants: { operation: listTenants, connectionMember: 'the body' },
   flags: { operation: listFlags, resultMember: 'flags', typeName: 'Flags' },
   serviceNodes: { operation: listNodes, typeName: 'ServiceNodes' },
@@ -185,6 +188,8 @@ const changes: readonly (Operation | MutationField)[] = [
   createApiKey,
   revokeApiKey,
   rotateApiKey,
+  endSession,
+  endMemberSessions,
   registerTenant,
   releaseActor,
   suspendTenant,

@@ -19,6 +19,7 @@ import {
   verifyToken,
 } from '../../services/tokens.ts';
 import type { User, UserCache } from '../../services/user-cache.ts';
+import { isSignedOut, type UserSessions } from '../../services/user-sessions.ts';
 import type { RequestRateLimiter } from './rate-limiter.ts';
 
 /** A bearer token or key as text, from a header, a parameter or a packet. */
@@ -80,6 +81,7 @@ export interface AuthenticatorParts {
   users: UserCache;
   revocations: Revocations;
   agentTokens: AgentTokens;
+  userSessions: Pick<UserSessions, 'recordUse'>;
   invalidations: InvalidationBus;
   rateLimiter: Pick<RequestRateLimiter, 'signInRefusal' | 'recordFailedSignIn'>;
   clock: Clock;
@@ -207,9 +209,10 @@ export class Authenticator implements SizeReporter {
     { revoked, agent }: { revoked: boolean; agent: boolean },
     origin: RequestOrigin,
   ): Outcome<Caller> {
-    if (user === null || revoked) return this.refuseCredential(origin);
+    if (user === null || revoked || isSignedOut(user, proof.token)) return this.refuseCredential(origin);
     if (proof.tenantId !== undefined && proof.tenantId !== user.tenantId) return this.refuseCredential(origin);
     proof.used?.(this.#parts.clock.now());
+    if (proof.token !== null) this.#parts.userSessions.recordUse(user.id, proof.token, origin);
     return done({
       user,
       principal: {

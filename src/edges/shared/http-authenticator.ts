@@ -48,6 +48,16 @@ export function makeHttpAuthenticator(parts: {
     return caller.ok ? { ok: true, value: { ...caller.value, cookies: browserCookies } } : caller;
   }
 
+  function withClient(
+    caller: Outcome<Caller> | Promise<Outcome<Caller>>,
+    headers: IncomingHttpHeaders,
+  ): Outcome<Caller> | Promise<Outcome<Caller>> {
+    const client = headers['user-agent'];
+    if (client === undefined) return caller;
+    if (caller instanceof Promise) return caller.then((resolved) => withClient(resolved, headers));
+    return caller.ok ? { ok: true, value: { ...caller.value, client } } : caller;
+  }
+
   return {
     cookies,
     hasCredential: (headers) => credentialIn(headers) !== null || cookies.read(headers, 'session') !== null,
@@ -57,7 +67,7 @@ export function makeHttpAuthenticator(parts: {
       const caller = secret === null ? identity.authenticate(credential, origin) : authenticateSession(secret, origin);
       return withCookies(caller, headers);
     },
-    anonymous: (headers, origin) => withCookies(identity.authenticate(null, origin), headers),
+    anonymous: (headers, origin) => withCookies(withClient(identity.authenticate(null, origin), headers), headers),
     async csrfRefusal(headers, { cookie, cookies: browserCookies }) {
       if (!cookie) return null;
       const session = await cookieSessions.find(browserCookies?.session ?? '');

@@ -6,6 +6,7 @@ import { uuid } from '../../domain/uuid-schema.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import { fingerprint, type SessionHolder } from '../../services/cookie-sessions.ts';
 import { chainOf, MAX_ANCESTORS } from '../../services/tokens.ts';
+import { isSignedOut, type SessionOrigin } from '../../services/user-sessions.ts';
 import { type BrowserCookies, type Caller, type CookieChange, operation, type Services } from '../operation.ts';
 import { remainingLifeS } from './cli-handshake.ts';
 import { invitationEntry, invitationsOf } from './invitations.ts';
@@ -105,14 +106,14 @@ export const logout = operation({
   inMaintenance: true,
   inSuspension: true,
   refuses: ['CSRF_FAILED', 'STORE_UNAVAILABLE', 'OVERLOADED'],
-  needs: ['cookieSessions', 'revocations'],
-  async run({ revocations, cookieSessions }, { caller }) {
+  needs: ['cookieSessions', 'userSessions'],
+  async run({ userSessions, cookieSessions }, { caller }) {
     const secret = caller.cookies?.session ?? null;
     const session = secret === null ? null : await cookieSessions.find(secret);
     const tokens = new Map(
       [caller.token, session?.token].flatMap((token) => (token ? [[token.id, token] as const] : [])),
     );
-    for (const { id, expiresAt } of tokens.values()) await revocations.add(id, expiresAt);
+    for (const token of tokens.values()) await userSessions.end(token);
     if (secret === null) return done({ body: { status: 'logged_out' as const } });
     await cookieSessions.close(secret);
     return done({ body: { status: 'logged_out' as const }, cookies: [clearCookie('session'), clearCookie('csrf')] });
@@ -153,16 +154,19 @@ export const openCookieSession = operation({
   example: { input: { token: 'eyJhbGciOiJFZERTQSJ9.….…' } },
   needs: [
     ...(['agentTokens', 'authenticate', 'clock', 'cookieSessions', 'csrf'] as const),
-    ...(['revocations', 'sealedCache', 'settings', 'users'] as const),
+    ...(['revocations', 'sealedCache', 'settings', 'users', 'userSessions'] as const),
   ],
   async run(services, { input, caller }) {
     const found = await sessionHolderFor(services, input.token, caller);
     if (!found.ok) return found;
     const { userId } = found.value;
     const user = await services.users.get(userId);
-    const subject = { subject: `user:${userId}`, tenantId: user?.tenantId ?? null, by: userId };
-    const started = await startCookieSession(services, found.value, caller.cookies);
-    return started.ok ? done({ body: null, cookies: started.value, about: subject }) : started;
+    if (user === null || isSignedOut(user, found.value.token)) {
+      return refuse('UNAUTHENTICATED', 'The credential is invalid, expired or revoked.');
+    }
+    const started = await startCookieSession(services, found.value, caller);
+    const about = { subject: `user:${userId}`, tenantId: user.tenantId, by: userId };
+    return started.ok ? done({ body: null, cookies: started.value, about }) : started;
   },
 });
 
@@ -191,9 +195,9 @@ async function sessionHolderFor(
  * is derived from a sign-in, the session ends `SESSION_MAX_AGE` after it at the latest.
  */
 export async function startCookieSession(
-  services: Pick<Services, 'clock' | 'cookieSessions' | 'csrf' | 'settings'>,
+  services: Pick<Services, 'clock' | 'cookieSessions' | 'csrf' | 'settings' | 'userSessions'>,
   { token: origin, ...holder }: Omit<SessionHolder, 'csrf'>,
-  before: BrowserCookies | undefined,
+  { cookies, ...browser }: SessionOrigin & { cookies?: BrowserCookies | undefined },
 ): Promise<Outcome<CookieChange[]>> {
   const { cookieSessions, csrf } = services;
   if (chainOf(origin).length > MAX_ANCESTORS) {
@@ -203,9 +207,13 @@ export async function startCookieSession(
   if (lifeS !== null && lifeS <= 0) return refuse('FORBIDDEN', 'Your sign-in is too old: sign in again.');
   const endsBy = lifeS === null ? Number.POSITIVE_INFINITY : referenceOf(services.clock) + lifeS * 1000;
   const opening = { ...origin, expiresAt: Math.min(origin.expiresAt, endsBy) };
-  const { session: previous = null, csrf: token = null } = before ?? {};
+  const { session: previous = null, csrf: token = null } = cookies ?? {};
   const csrfHash = token !== null && csrf.isValid(token, null) ? fingerprint(token) : null;
-  const { secret, until } = await cookieSessions.open({ ...holder, token: opening, csrf: csrfHash });
+  const opened = await cookieSessions.open({ ...holder, token: opening, csrf: csrfHash });
+  const { secret, until } = opened;
+  await services.userSessions.open(holder.userId, opened.token, browser);
+  const replaced = previous === null ? null : await cookieSessions.find(previous);
   if (previous !== null) await cookieSessions.close(previous);
+  if (replaced !== null) await services.userSessions.forget(replaced.token);
   return done([{ name: 'session', value: secret, until }]);
 }

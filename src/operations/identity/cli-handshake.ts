@@ -3,6 +3,7 @@ import { referenceOf } from '../../domain/clock.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import { chainOf, someInChain, TOKEN_LIFE_S, type TokenRef } from '../../services/tokens.ts';
+import { isSignedOut } from '../../services/user-sessions.ts';
 import { operation, type Services } from '../operation.ts';
 
 export const approveCliHandshake = operation({
@@ -58,6 +59,8 @@ export const remainingLifeS = (
   signedInAt: EpochMs,
 ): number => Math.floor((signedInAt - referenceOf(clock)) / 1000) + settings.sessionMaxAgeS;
 
+const approvalEnded = () => refuse('GONE', 'The sign-in that approved this request has ended. Start it again.');
+
 export const pollCliHandshake = operation({
   name: 'pollCliHandshake',
   summary: 'Poll whether a person has approved the sign-in of this command line',
@@ -75,20 +78,22 @@ export const pollCliHandshake = operation({
   changes: false,
   refuses: ['FORBIDDEN', 'NOT_FOUND', 'GONE', 'STORE_UNAVAILABLE'],
   example: { output: { status: 'approved', access_token: 'eyJhbGciOiJFZERTQSJ9.….…', expires_in: 3600 } },
-  needs: ['clock', 'handshakes', 'newId', 'revocations', 'settings', 'signToken', 'users'],
-  async run(services, { input }) {
-    const { handshakes, users, newId, revocations, signToken } = services;
+  needs: ['clock', 'handshakes', 'newId', 'revocations', 'settings', 'signToken', 'users', 'userSessions'],
+  async run(services, { input, caller }) {
+    const { handshakes, users, userSessions, newId, revocations, signToken } = services;
     const polled = await handshakes.poll(input.code, input.verifier, async (grant) => {
       const { userId, scopes, parent, ancestors = [parent], signedInAt } = grant;
-      if (await someInChain({ id: parent, ancestors }, revocations.has)) {
-        return refuse('GONE', 'The sign-in that approved this request has ended. Start it again.');
-      }
+      if (await someInChain({ id: parent, ancestors }, revocations.has)) return approvalEnded();
       const user = await users.get(userId);
       if (user === null) return refuse('GONE', 'The user who approved this sign-in no longer exists.');
+      const jti = newId();
+      const issued = { id: jti, expiresAt: 0, signedInAt, parent, ancestors };
+      if (isSignedOut(user, issued)) return approvalEnded();
       const ttlS = Math.min(TOKEN_LIFE_S, remainingLifeS(services, signedInAt));
       if (ttlS <= 0) return refuse('GONE', 'The sign-in that approved this request has expired. Start it again.');
       const scope = scopes === null ? {} : { scope: scopes.join(' ') };
-      const token = { sub: user.sub, userId, jti: newId(), ttlS, parent, ancestors, signedInAt, ...scope };
+      const token = { sub: user.sub, userId, jti, ttlS, parent, ancestors, signedInAt, ...scope };
+      await userSessions.open(userId, { ...issued, expiresAt: referenceOf(services.clock) + ttlS * 1000 }, caller);
       return done({ access_token: await signToken(token), expires_in: ttlS });
     });
     if (!polled.ok) return polled;

@@ -6,6 +6,7 @@ import { isScope, type Scope } from '../../domain/scopes.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { tokenRefSchema } from '../../services/tokens.ts';
+import { isSignedOut } from '../../services/user-sessions.ts';
 import { type Caller, operation, type Services } from '../operation.ts';
 
 // One-time tickets for WebSockets: a browser can send credentials only in the URL, where a token would leak into logs.
@@ -82,7 +83,7 @@ export async function redeemTicket(
     JSON.parse(stored),
   );
   const user = await users.get(userId);
-  if (user === null || user.tenantId !== tenantId) return null;
+  if (user === null || user.tenantId !== tenantId || isSignedOut(user, token)) return null;
   return {
     user,
     principal: {

@@ -10,6 +10,8 @@ export interface User {
   tenantId: Uuid | null;
   role: Role;
   createdAt: EpochMs;
+  /** Sign-ins before this time have ended; null if the user was never signed out everywhere. */
+  notBefore: EpochMs | null;
 }
 
 export interface IdentityStore {

@@ -12,9 +12,10 @@ interface UserRow {
   tenant_id: Uuid | null;
   role: Role;
   created_at: EpochMs;
+  not_before: EpochMs | null;
 }
 
-const columns = 'id, iss, sub, email, email_verified, tenant_id, role, created_at';
+const columns = 'id, iss, sub, email, email_verified, tenant_id, role, created_at, not_before';
 
 const userOf = (row: UserRow): User => ({
   id: row.id,
@@ -25,6 +26,7 @@ const userOf = (row: UserRow): User => ({
   tenantId: row.tenant_id,
   role: row.role,
   createdAt: row.created_at,
+  notBefore: row.not_before,
 });
 
 const find = (database: Database, iss: string, sub: string): Promise<UserRow[]> =>

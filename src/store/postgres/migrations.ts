@@ -19,6 +19,7 @@ import { artifactChunks } from './migrations/0021-artifact-chunks.ts';
 import { nodeFigures } from './migrations/0022-node-figures.ts';
 import { levels } from './migrations/0023-levels.ts';
 import { changeRequests } from './migrations/0024-change-requests.ts';
+import { userSessions } from './migrations/0024-user-sessions.ts';
 
 export interface Migration {
   id: number;
@@ -60,6 +61,7 @@ export const migrations: readonly Migration[] = [
   { id: 22, name: 'node figures', sql: nodeFigures, change: 'contract' },
   { id: 23, name: 'levels', sql: levels, change: 'expand' },
   { id: 24, name: 'change requests', sql: changeRequests, change: 'expand' },
+  { id: 24, name: 'user sessions', sql: userSessions, change: 'expand' },
 ];
 
 /** The newest migration that this build knows. */

@@ -84,6 +84,12 @@ const statements = (now: EpochMs, days: { commands: number; journal: number }, b
     values: [now - DAY_MS, batch],
   },
   {
+    name: 'prune_sessions',
+    text: `delete from user_sessions where id in (
+        select id from user_sessions where expires_at < $1 order by expires_at limit $2) returning 1 as gone`,
+    values: [now, batch],
+  },
+  {
     name: 'prune_invitations',
     text: `delete from invitations where id in (
         select id from invitations where expires_at < $1 order by expires_at limit $2) returning 1 as gone`,

@@ -22,6 +22,7 @@ import { proposalStore } from './proposals.ts';
 import { recordStore } from './records.ts';
 import { retentionStore } from './retention.ts';
 import { sessionTokenStore } from './session-tokens.ts';
+import { userSessionStore } from './user-sessions.ts';
 
 /** The store on a migrated database; closing it closes the database. Group commits are checked by `fence`. */
 export function createStore(database: Database, counts = new DeviceCounts(), fence: Fence | null = null): Store {
@@ -47,6 +48,7 @@ export function createStore(database: Database, counts = new DeviceCounts(), fen
     memories: agentMemoryStore(database),
     retention: retentionStore(database),
     sessionTokens: sessionTokenStore(database),
+    userSessions: userSessionStore(database),
     batchesInFlight: database.embedded ? 1 : 2,
     preparedStatements: () => database.preparedStatements,
     sizes: () => ({ ...database.sizes(), ...counts.sizes(), ...reads.sizes(), ...artifactFiles.sizes() }),

@@ -32,10 +32,11 @@ afterEach(() => {
 
 /** A node that has not seen a credential yet. */
 function newNode(): { hints: TenantHints; identity: Authenticator } {
-  const { users, revocations, agentTokens, invalidations, apiKeys, clock, newId } = service.services;
+  const { users, revocations, agentTokens, userSessions, invalidations, apiKeys, clock, newId } = service.services;
   const identity = new Authenticator({
     verifiers: [apiKeyVerifier(apiKeys), internalTokenVerifier(service.key, clock)],
-    ...{ users, revocations, agentTokens, invalidations, clock, newId, rateLimiter: service.rateLimiter },
+    ...{ users, revocations, agentTokens, userSessions, invalidations, clock, newId },
+    rateLimiter: service.rateLimiter,
   });
   const hints = new TenantHints({
     ...{ identity, services: service.services, rateLimiter: service.rateLimiter },

@@ -14,6 +14,7 @@ const REST_ALONE = [
     'openCookieSession',
     'logout',
     'getCsrfToken',
+    'endAllSessions',
     'approveCliHandshake',
     'pollCliHandshake',
     'createWsTicket',

@@ -177,7 +177,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     async stop() {
       pruning.stop();
       await started.drain();
-      await Promise.all([runtime.stop(), callers.apiKeys.close()]);
+      await Promise.all([runtime.stop(), callers.apiKeys.close(), callers.userSessions.close()]);
       await audit.close();
       time.stop();
     },
@@ -185,6 +185,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
       pruning.stop();
       runtime.halt();
       callers.apiKeys.discardPending();
+      callers.userSessions.discardPending();
       started.abort();
     },
   };

@@ -125,7 +125,7 @@ export class SimulatedTenant {
     const id = this.cluster.newId();
     const user = { id, iss: 'simulation', sub: name, email: null, emailVerified: false, tenantId: null } as const;
     this.cluster.database.transaction(({ users }) => {
-      users.set(id, { ...user, role: 'none', createdAt: this.world.now() });
+      users.set(id, { ...user, role: 'none', createdAt: this.world.now(), notBefore: null });
     });
     return { id, name, platformAdmin };
   }

@@ -4,6 +4,7 @@ import type { Proposal } from '../../../src/domain/proposal.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../../src/domain/values.ts';
 import type { AuditRow } from '../../../src/store/contract/audit.ts';
 import type { FirmwareRelease } from '../../../src/store/contract/firmware.ts';
+import type { UserSession } from '../../../src/store/contract/user-sessions.ts';
 import type {
   ApiKey,
   Group,
@@ -83,6 +84,8 @@ const tables = (undo: UndoLog) => ({
   artifactContents: new Table<Uint8Array>(undo),
   /** CONNECT tokens that opened a session, with their timestamps. */
   usedSessionTokens: new Table<EpochMs>(undo),
+  /** By token id. */
+  userSessions: new Table<UserSession>(undo),
   /** One row, `last`. */
   pruning: new Table<EpochMs>(undo),
 });

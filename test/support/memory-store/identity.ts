@@ -6,7 +6,7 @@ import type { Table } from './table.ts';
 
 const columns: Columns<User> = {
   ...{ id: uuid, iss: indexedText, sub: indexedText, email: nullable(text), emailVerified: boolean },
-  ...{ tenantId: nullable(uuid), role: text, createdAt: bigint },
+  ...{ tenantId: nullable(uuid), role: text, createdAt: bigint, notBefore: nullable(bigint) },
 };
 
 /** Stores the expiry; an earlier one never replaces a later one. */

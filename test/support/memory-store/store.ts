@@ -20,6 +20,7 @@ import { recordStore } from './records.ts';
 import { retentionStore } from './retention.ts';
 import { Session, type SessionOptions } from './session.ts';
 import { sessionTokenStore } from './session-tokens.ts';
+import { userSessionStore } from './user-sessions.ts';
 
 export interface MemoryStoreOptions extends SessionOptions {
   batchesInFlight?: number;
@@ -51,6 +52,7 @@ export function openMemoryStore(database: MemoryDatabase, options: MemoryStoreOp
     memories: agentMemoryStore(session),
     retention: retentionStore(session),
     sessionTokens: sessionTokenStore(session),
+    userSessions: userSessionStore(session),
     batchesInFlight: options.batchesInFlight ?? 1,
     preparedStatements: () => 0,
     sizes: () => ({}),

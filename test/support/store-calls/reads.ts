@@ -148,8 +148,10 @@ const records: Record<string, Read> = {
       await records.roomsOf(tenantId, ids(model, 'home', 4), 1),
       await pages((after) => records.groups(tenantId, 3, after)),
     ]),
-  people: async ({ identity, members, keys }, model) => [
+  people: async ({ identity, members, keys, userSessions }, model) => [
     await each(ids(model, 'user', 4), (id) => identity.user(id)),
+    await each(ids(model, 'user', 4), (id) => pages((after) => userSessions.list(id, 2 * DAY, 3, after))),
+    await each(ids(model, 'session', 4), (id) => userSessions.find(id, DAY)),
     await each([0, 1, 2], (n) => identity.userBySubject('urn:test', model.name('sub', n))),
     await each(ids(model, 'tenant', 2), async (tenantId) => [
       await pages((after) => members.list(tenantId, 2 * DAY, 3, after)),

@@ -193,6 +193,25 @@ const people: Record<string, CallBuilder> = {
       identity.markAgentToken(model.name('digest', a), at),
 };
 
+const sessions: Record<string, CallBuilder> = {
+  recordSession: (model, { a, b, c, text, at, flag }) => {
+    const session = {
+      ...{ id: model.id('session', a), tokenId: model.name('jti', a), userId: model.id('user', b), client: text },
+      ...{ kind: 'token' as const, address: flag ? text : null, ancestors: c === 0 ? [] : [model.name('jti', c)] },
+      ...{ signedInAt: flag ? at : null, createdAt: a * DAY, lastUsedAt: at, expiresAt: 3 * DAY },
+    };
+    return ({ userSessions }) => userSessions.record([session]);
+  },
+  forgetSession:
+    (model, { a }) =>
+    ({ userSessions }) =>
+      userSessions.forget(model.name('jti', a)),
+  signOut:
+    (model, { b, at }) =>
+    async ({ userSessions }) =>
+      (await userSessions.signOut(model.id('user', b), at)).map(({ tokenId }) => tokenId).sort(),
+};
+
 const others: Record<string, CallBuilder> = {
   put:
     (model, { response }) =>
@@ -281,6 +300,6 @@ const others: Record<string, CallBuilder> = {
 const callOf = (name: string, of: CallBuilder): fc.Arbitrary<CallFactory> =>
   inputs.map((one) => (model) => ({ name: `${name} ${JSON.stringify(one)}`, run: of(model, one) }));
 
-export const recordCalls = [homes, groups, people, others].flatMap((area) =>
+export const recordCalls = [homes, groups, people, others, sessions].flatMap((area) =>
   Object.entries(area).map(([name, of]) => weighted(callOf(name, of), name === 'prune' ? 3 : 1)),
 );

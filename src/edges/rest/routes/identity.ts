@@ -3,6 +3,13 @@ import { getCsrfToken, getMe, logout, openCookieSession } from '../../../operati
 import { approveCliHandshake, pollCliHandshake } from '../../../operations/identity/cli-handshake.ts';
 import { acceptInvitation } from '../../../operations/identity/invitations.ts';
 import { changeMember, inviteMember, listMembers, removeMember } from '../../../operations/identity/members.ts';
+import {
+  endAllSessions,
+  endMemberSessions,
+  endSession,
+  listMemberSessions,
+  listSessions,
+} from '../../../operations/identity/sessions.ts';
 import { createSignInLink } from '../../../operations/identity/sign-in-links.ts';
 import { registerTenant } from '../../../operations/identity/tenants.ts';
 import { createWsTicket } from '../../../operations/identity/websocket-tickets.ts';
@@ -22,6 +29,9 @@ export const identityRoutes: Route[] = [
   { method: 'POST', path: '/auth/session', operation: openCookieSession, success: 204 },
   { method: 'POST', path: '/auth/link', operation: createSignInLink, success: 201 },
   { method: 'POST', path: '/auth/logout', operation: logout, success: 200 },
+  { method: 'GET', path: '/auth/sessions', operation: listSessions, success: 200 },
+  { method: 'DELETE', path: '/auth/sessions', operation: endAllSessions, success: 204 },
+  { method: 'DELETE', path: '/auth/sessions/{id}', operation: endSession, success: 204 },
   { method: 'GET', path: '/auth/api-keys', operation: listApiKeys, success: 200 },
   { method: 'POST', path: '/auth/api-keys', operation: createApiKey, success: 201 },
   { method: 'POST', path: '/auth/api-keys/revoke', operation: revokeApiKey, success: 200 },
@@ -30,6 +40,8 @@ export const identityRoutes: Route[] = [
   { method: 'POST', path: '/tenant/members', operation: inviteMember, success: 201 },
   { method: 'PATCH', path: '/tenant/members/{userId}', operation: changeMember, success: 200 },
   { method: 'DELETE', path: '/tenant/members/{userId}', operation: removeMember, success: 204 },
+  { method: 'GET', path: '/tenant/members/{userId}/sessions', operation: listMemberSessions, success: 200 },
+  { method: 'DELETE', path: '/tenant/members/{userId}/sessions', operation: endMemberSessions, success: 204 },
   { method: 'POST', path: '/auth/invitations/{id}/accept', operation: acceptInvitation, success: 200 },
   { method: 'POST', path: '/tenant/register', operation: registerTenant, success: 201 },
   { method: 'POST', path: '/ws/ticket', operation: createWsTicket, success: 201, atRoot: 'only' },

@@ -15,7 +15,7 @@ import { approvalPage, refusalPage } from './views.ts';
 export interface SignInParts {
   services: Pick<
     Services,
-    'handshakes' | 'users' | 'cookieSessions' | 'csrf' | 'audit' | 'settings' | 'clock' | 'newId'
+    'handshakes' | 'users' | 'userSessions' | 'cookieSessions' | 'csrf' | 'audit' | 'settings' | 'clock' | 'newId'
   >;
   cookies: Cookies;
   /** Null if no identity provider is configured. */
@@ -79,7 +79,10 @@ export function signInResources(parts: SignInParts): PublicResource[] {
       const { scopes, platformAdmin, token, subject } = proof;
       const user = await users.findOrCreate({ id: newId(), ...subject, createdAt: clock.now() });
       const holder = { userId: user.id, scopes, platformAdmin, token };
-      const changes = await startCookieSession(services, holder, cookies.readBrowserCookies(headers));
+      const changes = await startCookieSession(services, holder, {
+        cookies: cookies.readBrowserCookies(headers),
+        client: headers['user-agent'],
+      });
       if (!changes.ok) return changes;
       const action = { key: null, via: 'rest', action: openCookieSession.name, subject: `user:${user.id}`, requestId };
       await audit.recordDone({ tenantId: user.tenantId, by: user.id, ...action });

@@ -6,6 +6,7 @@ import type { TenantContext } from '../../../machines/tenant-types.ts';
 import type { Caller, Services } from '../../../operations/operation.ts';
 import { someInChain } from '../../../services/tokens.ts';
 import type { User } from '../../../services/user-cache.ts';
+import { isSignedOut } from '../../../services/user-sessions.ts';
 import type { Subscription } from './subscription.ts';
 
 const refusal = (...args: Parameters<typeof refuse>): Refusal => refuse(...args).refusal;
@@ -30,6 +31,7 @@ export function recheckAccess(caller: Caller, subscription: Subscription, user: 
   if (user === null) return refusal('UNAUTHENTICATED', 'the user no longer exists');
   if (subscription.tenantId === null && user.tenantId !== caller.tenantId)
     return refusal('TENANT_REQUIRED', 'the user is no longer in this tenant');
+  if (isSignedOut(user, caller.token)) return revokedRefusal();
   return checkAccess({ ...caller, role: atLeast(user.role, caller.role) ? caller.role : user.role }, subscription);
 }
 
@@ -76,7 +78,8 @@ export async function refreshCaller(
 ): Promise<Outcome<Caller>> {
   const user = caller.user === null ? null : (users.cached(caller.user.id) ?? (await users.get(caller.user.id)));
   const { token, principal } = caller;
-  if (user === null || user.tenantId !== caller.tenantId) return refuse('UNAUTHENTICATED', 'sign in again');
+  if (user === null || user.tenantId !== caller.tenantId || isSignedOut(user, token))
+    return refuse('UNAUTHENTICATED', 'sign in again');
   const person = principal.person === true && (token === null || !(await agentTokens.has(user.id, token)));
   return done({ ...caller, user, role: atMost(user.role, caller.role), principal: { ...principal, person } });
 }

@@ -1,0 +1,149 @@
+import { randomUUID } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import { type Clock, referenceOf } from '../domain/clock.ts';
+import type { CollectionSizes, SizeReporter } from '../domain/collection-sizes.ts';
+import type { Log } from '../domain/log.ts';
+import type { EpochMs, Uuid } from '../domain/values.ts';
+import type { UserSession, UserSessionKind } from '../store/contract/user-sessions.ts';
+import type { Store, User } from '../store/contract.ts';
+import { SESSION_TOKEN_PREFIX } from './cookie-sessions.ts';
+import type { Revocations, TokenRef } from './tokens.ts';
+import type { UserCache } from './user-cache.ts';
+
+const FLUSH_MS = 5_000;
+/** Resolution of `last_used_at`. */
+const USE_RESOLUTION_MS = 60_000;
+const MAX_TOKENS = 20_000;
+const MAX_CLIENT_LENGTH = 200;
+
+/** Where a session is used from. */
+export interface SessionOrigin {
+  /** The program, as it calls itself: a `User-Agent`. */
+  client?: string | null | undefined;
+  address?: string | null | undefined;
+}
+
+/** Whether the token's sign-in was before its user was signed out everywhere; true if its time is unknown. */
+export const isSignedOut = ({ notBefore }: Pick<User, 'notBefore'>, token: TokenRef | null): boolean =>
+  notBefore !== null && token !== null && (token.signedInAt ?? Number.NEGATIVE_INFINITY) < notBefore;
+
+/** The sign-ins of users: records them, and ends one of them or all of a user. */
+export class UserSessions implements SizeReporter {
+  readonly #store: Pick<Store, 'userSessions'>;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #users: Pick<UserCache, 'invalidate'>;
+  readonly #revocations: Pick<Revocations, 'add'>;
+  readonly #flushTimer: NodeJS.Timeout;
+  /** Time of the last recorded use by token id. */
+  readonly #usedAt = new LRUCache<string, EpochMs>({ max: MAX_TOKENS });
+  #uses = new Map<string, UserSession>();
+  #flushing: Promise<void> = Promise.resolve();
+  #discarded = false;
+
+  constructor(
+    store: Pick<Store, 'userSessions'>,
+    parts: { clock: Clock; log: Log; users: Pick<UserCache, 'invalidate'>; revocations: Pick<Revocations, 'add'> },
+  ) {
+    this.#store = store;
+    this.#clock = parts.clock;
+    this.#log = parts.log;
+    this.#users = parts.users;
+    this.#revocations = parts.revocations;
+    this.#flushTimer = setInterval(() => void this.flush(), FLUSH_MS).unref();
+  }
+
+  /** Records a new session. Resolves when it is stored. */
+  open(userId: Uuid, token: TokenRef, origin: SessionOrigin): Promise<void> {
+    const now = referenceOf(this.#clock);
+    this.#usedAt.set(token.id, now);
+    return this.#store.userSessions.record([sessionOf(userId, token, origin, now)]);
+  }
+
+  /** Buffered in memory and flushed every 5 s; a crash loses the last few seconds. */
+  recordUse(userId: Uuid, token: TokenRef, origin: SessionOrigin): void {
+    const now = referenceOf(this.#clock);
+    const before = this.#usedAt.get(token.id);
+    if ((before !== undefined && now - before < USE_RESOLUTION_MS) || this.#uses.size >= MAX_TOKENS) return;
+    this.#usedAt.set(token.id, now);
+    this.#uses.set(token.id, sessionOf(userId, token, origin, now));
+  }
+
+  /** Removes a session that its browser has replaced from the list. Does not end what was derived from it. */
+  forget({ id }: Pick<TokenRef, 'id'>): Promise<void> {
+    this.#uses.delete(id);
+    return this.#store.userSessions.forget(id);
+  }
+
+  /** Ends the session or token and everything that was derived from it, on all nodes. */
+  end({ id, expiresAt }: Pick<TokenRef, 'id' | 'expiresAt'>): Promise<void> {
+    return this.#revocations.add(id, expiresAt);
+  }
+
+  /** Ends all sign-ins of the user up to now, also those that are not recorded, on all nodes. */
+  async endAll(userId: Uuid): Promise<void> {
+    await this.flush();
+    let later: Awaited<ReturnType<Store['userSessions']['signOut']>>;
+    try {
+      later = await this.#store.userSessions.signOut(userId, referenceOf(this.#clock));
+    } finally {
+      // Even if the commit failed: its outcome may be unknown, so the next use reads the store.
+      this.#users.invalidate(userId);
+    }
+    // The clock of an identity provider may be ahead.
+    for (const { tokenId, expiresAt } of later) await this.#revocations.add(tokenId, expiresAt);
+  }
+
+  sizes(): CollectionSizes {
+    return { user_session_uses: this.#uses.size, user_sessions_seen: this.#usedAt.size };
+  }
+
+  /** Flushes the buffered uses, unless `discardPending` was called. */
+  close(): Promise<void> {
+    clearInterval(this.#flushTimer);
+    return this.flush();
+  }
+
+  /** Stops flushing; buffered uses are lost. */
+  discardPending(): void {
+    this.#discarded = true;
+    clearInterval(this.#flushTimer);
+  }
+
+  /** Resolves when the buffered uses are stored, or could not be. */
+  flush(): Promise<void> {
+    this.#flushing = this.#flushing.then(() => this.#write());
+    return this.#flushing;
+  }
+
+  async #write(): Promise<void> {
+    const flushed = this.#uses;
+    if (flushed.size === 0 || this.#discarded) return;
+    this.#uses = new Map();
+    try {
+      await this.#store.userSessions.record([...flushed.values()]);
+    } catch (error) {
+      for (const [id, use] of flushed) if (!this.#uses.has(id)) this.#uses.set(id, use);
+      this.#log.warn({ err: error }, 'session use flush failed; retrying at the next flush');
+    }
+  }
+}
+
+function sessionOf(userId: Uuid, token: TokenRef, { client, address }: SessionOrigin, now: EpochMs): UserSession {
+  return {
+    id: randomUUID(),
+    tokenId: token.id,
+    userId,
+    kind: kindOf(token),
+    client: client ? client.replace(/\p{C}/gu, '').slice(0, MAX_CLIENT_LENGTH) : null,
+    address: address ?? null,
+    ancestors: token.ancestors ?? [],
+    signedInAt: token.signedInAt ?? null,
+    ...{ createdAt: now, lastUsedAt: now, expiresAt: token.expiresAt },
+  };
+}
+
+function kindOf({ id, parent }: TokenRef): UserSessionKind {
+  if (id.startsWith(SESSION_TOKEN_PREFIX)) return 'browser';
+  return parent === undefined ? 'token' : 'command_line';
+}

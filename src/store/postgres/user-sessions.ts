@@ -1,0 +1,112 @@
+import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { UserSession, UserSessionKind, UserSessionStore } from '../contract/user-sessions.ts';
+import type { Database } from './database.ts';
+import { descendingStart, pageOf } from './keyset-pagination.ts';
+
+interface SessionRow {
+  id: Uuid;
+  token_id: string;
+  user_id: Uuid;
+  kind: UserSessionKind;
+  client: string | null;
+  address: string | null;
+  ancestors: string[];
+  signed_in_at: EpochMs | null;
+  created_at: EpochMs;
+  last_used_at: EpochMs;
+  expires_at: EpochMs;
+}
+
+const names = [
+  ...['id', 'token_id', 'user_id', 'kind', 'client', 'address', 'ancestors'],
+  ...['signed_in_at', 'created_at', 'last_used_at', 'expires_at'],
+];
+const columns = names.map((name) => `s.${name}`).join(', ');
+
+const sessionOf = (row: SessionRow): UserSession => ({
+  id: row.id,
+  tokenId: row.token_id,
+  userId: row.user_id,
+  kind: row.kind,
+  client: row.client,
+  address: row.address,
+  ancestors: row.ancestors,
+  signedInAt: row.signed_in_at,
+  createdAt: row.created_at,
+  lastUsedAt: row.last_used_at,
+  expiresAt: row.expires_at,
+});
+
+const rowOf = (session: UserSession): SessionRow => ({
+  id: session.id,
+  token_id: session.tokenId,
+  user_id: session.userId,
+  kind: session.kind,
+  client: session.client,
+  address: session.address,
+  ancestors: [...session.ancestors],
+  signed_in_at: session.signedInAt,
+  created_at: session.createdAt,
+  last_used_at: session.lastUsedAt,
+  expires_at: session.expiresAt,
+});
+
+/** `$n` is the time. */
+const validSessions = (n: number): string => `user_sessions s join users u on u.id = s.user_id
+    and (u.not_before is null or s.signed_in_at >= u.not_before) and s.expires_at > $${n}
+    and not exists (select from revoked_tokens r
+      where r.jti in (select s.token_id union all select jsonb_array_elements_text(s.ancestors)))`;
+
+export const userSessionStore = (database: Database): UserSessionStore => ({
+  async record(sessions) {
+    if (sessions.length === 0) return;
+    await database.write({
+      name: 'sessions_record',
+      text: `insert into user_sessions as s (${names.join(', ')})
+        select ${names.map((name) => `g.${name}`).join(', ')} from jsonb_to_recordset($1::jsonb) as g(
+          id uuid, token_id text, user_id uuid, kind text, client text, address text, ancestors jsonb,
+          signed_in_at bigint, created_at bigint, last_used_at bigint, expires_at bigint)
+        order by g.token_id
+        on conflict (token_id) do update set last_used_at = greatest(s.last_used_at, excluded.last_used_at)`,
+      values: [JSON.stringify(sessions.map(rowOf))],
+    });
+  },
+
+  async find(id, now) {
+    const [row] = await database.read<SessionRow>({
+      name: 'session',
+      text: `select ${columns} from ${validSessions(2)} where s.id = $1`,
+      values: [id, now],
+    });
+    return row ? sessionOf(row) : null;
+  },
+
+  async list(userId, now, limit, after) {
+    const rows = await database.read<SessionRow>({
+      name: 'sessions',
+      text: `select ${columns} from ${validSessions(2)}
+        where s.user_id = $1 and (s.created_at, s.id) < ($3, $4) order by s.created_at desc, s.id desc limit $5`,
+      values: [userId, now, ...descendingStart(after), limit + 1],
+    });
+    return pageOf(rows.map(sessionOf), limit, ({ createdAt, id }) => ({ createdAt, id }));
+  },
+
+  async forget(tokenId) {
+    await database.write({
+      name: 'session_forget',
+      text: 'delete from user_sessions where token_id = $1',
+      values: [tokenId],
+    });
+  },
+
+  async signOut(userId, at) {
+    const rows = await database.write<{ token_id: string; expires_at: EpochMs }>({
+      name: 'user_sign_out',
+      text: `with ended as (
+          update users set not_before = greatest(not_before, $2) where id = $1 returning id)
+        select s.token_id, s.expires_at from user_sessions s join ended e on e.id = s.user_id where s.signed_in_at >= $2`,
+      values: [userId, at],
+    });
+    return rows.map(({ token_id: tokenId, expires_at: expiresAt }) => ({ tokenId, expiresAt }));
+  },
+});

@@ -1,0 +1,96 @@
+import { expect, it } from 'vitest';
+import type { UserSession } from '../../../src/store/contract/user-sessions.ts';
+import { newId } from '../../support/actor-commits.ts';
+import { eachStore } from '../../support/store.ts';
+
+const NOW = 1_800_000_000_000;
+
+eachStore('sessions of users', (backend) => {
+  const sessions = () => backend().store.userSessions;
+  const identity = () => backend().store.identity;
+  let made = 0;
+
+  async function newUser(): Promise<string> {
+    const subject = { iss: 'urn:test', sub: newId(), email: null, emailVerified: false };
+    return (await identity().upsertUser({ id: newId(), ...subject, createdAt: NOW })).id;
+  }
+  const session = (userId: string, more: Partial<UserSession> = {}): UserSession => ({
+    ...{ id: newId(), tokenId: newId(), userId, kind: 'token', client: null, address: null, ancestors: [] },
+    ...{ signedInAt: NOW, createdAt: NOW + made++, lastUsedAt: NOW, expiresAt: NOW + 60_000 },
+    ...more,
+  });
+  const listed = async (userId: string, now = NOW) => (await sessions().list(userId, now, 50)).items;
+
+  it('are listed newest first, and in pages', async () => {
+    const userId = await newUser();
+    const all = [session(userId), session(userId, { kind: 'browser', client: 'A', address: '::1' }), session(userId)];
+    await sessions().record(all);
+    await sessions().record([session(await newUser())]);
+    await sessions().record([]);
+    expect(await listed(userId)).toEqual(all.toReversed());
+    const first = await sessions().list(userId, NOW, 2);
+    const rest = await sessions().list(userId, NOW, 2, first.next ?? undefined);
+    expect([...first.items, ...rest.items]).toEqual(all.toReversed());
+    expect(rest.next).toBeNull();
+    expect(await sessions().find(all[0]?.id ?? '', NOW)).toEqual(all[0]);
+  });
+
+  it('keep their id and origin when they are used again, and the latest use', async () => {
+    const userId = await newUser();
+    const one = session(userId, { address: '192.0.2.1' });
+    await sessions().record([one]);
+    const again = { ...one, id: newId(), address: '192.0.2.2', createdAt: NOW + 5_000 };
+    await sessions().record([{ ...again, lastUsedAt: NOW + 5_000 }]);
+    await sessions().record([{ ...again, lastUsedAt: NOW + 4_000 }]);
+    expect(await listed(userId)).toEqual([{ ...one, lastUsedAt: NOW + 5_000 }]);
+  });
+
+  it('end when they or an ancestor are revoked, when they expire and when they are forgotten', async () => {
+    const userId = await newUser();
+    const root = session(userId, { tokenId: `a "quoted", {id} ${newId()}` });
+    const child = session(userId, { ancestors: [newId(), root.tokenId] });
+    const short = session(userId, { expiresAt: NOW + 1 });
+    const forgotten = session(userId);
+    const other = session(userId);
+    await sessions().record([root, child, short, forgotten, other]);
+    await sessions().forget(forgotten.tokenId);
+    expect(await listed(userId)).toEqual([other, short, child, root]);
+    expect(await listed(userId, NOW + 1)).toEqual([other, child, root]);
+    await identity().revokeToken(root.tokenId, NOW + 60_000);
+    expect(await listed(userId, NOW + 1)).toEqual([other]);
+    expect(await sessions().find(child.id, NOW + 1)).toBeNull();
+  });
+
+  it('end when their user is signed out later than their sign-in, for good', async () => {
+    const [userId, unaffected] = [await newUser(), await newUser()];
+    const earlier = session(userId, { signedInAt: NOW - 1 });
+    const unknown = session(userId, { signedInAt: null });
+    const later = session(userId, { signedInAt: NOW });
+    const others = session(unaffected, { signedInAt: null });
+    await sessions().record([earlier, unknown, later, others]);
+    const { tokenId, expiresAt } = later;
+    expect(await sessions().signOut(userId, NOW)).toEqual([{ tokenId, expiresAt }]);
+    expect((await identity().user(userId))?.notBefore).toBe(NOW);
+    expect((await identity().user(unaffected))?.notBefore).toBeNull();
+    expect(await listed(userId)).toEqual([later]);
+    expect(await listed(unaffected)).toEqual([others]);
+    await sessions().signOut(userId, NOW - 5_000);
+    expect((await identity().user(userId))?.notBefore).toBe(NOW);
+    expect(await sessions().signOut(newId(), NOW)).toEqual([]);
+  });
+
+  it('are deleted when they have expired', async () => {
+    const userId = await newUser();
+    const [gone, kept] = [session(userId, { expiresAt: NOW - 1 }), session(userId, { expiresAt: NOW })];
+    await sessions().record([gone, kept]);
+    await backend().store.retention.prune(NOW, { commands: 90, journal: 365 }, 1);
+    expect(await listed(userId, 0)).toEqual([kept]);
+  });
+
+  it('belong to an existing user, and have distinct ids', async () => {
+    await expect(sessions().record([session(newId())])).rejects.toMatchObject({ sqlState: '23503' });
+    const one = session(await newUser());
+    await sessions().record([one]);
+    await expect(sessions().record([{ ...one, tokenId: newId() }])).rejects.toMatchObject({ sqlState: '23505' });
+  });
+});
