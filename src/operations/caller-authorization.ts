@@ -30,7 +30,7 @@ export function callerRefusal(operation: Operation, caller: Caller): Refused | n
   if (personOnly && !isPerson(caller.principal)) {
     return refuse(
       'FORBIDDEN',
-      'This operation requires a person: API keys and tokens presented at /mcp are not allowed.',
+      'This operation requires a person: API keys, tokens of programs and tokens presented at /mcp are not allowed.',
     );
   }
   return null;

@@ -93,6 +93,16 @@ describe('with the provider', () => {
       at.clock.set(Date.now());
     });
 
+    it('that a program requested for itself is not a person’s', async () => {
+      const token = await idp.clientToken(AUDIENCE);
+      const program = at.api(token);
+      expect((await program.post('/v1/tenant/register', { tenant_name: 'Machines' })).status).toBe(201);
+      const key = await program.post('/v1/auth/api-keys', { name: 'x' });
+      expect([key.status, key.body.code]).toEqual([403, 'FORBIDDEN']);
+      const session = await at.api().post('/v1/auth/session', { token });
+      expect([session.status, session.body.code]).toEqual([403, 'FORBIDDEN']);
+    });
+
     it('is ended by logging out, without affecting other tokens of the user', async () => {
       const [one, other] = [await idp.accessToken('grace', AUDIENCE), await idp.accessToken('grace', AUDIENCE)];
       expect((await at.api(one).post('/v1/auth/logout')).status).toBe(200);

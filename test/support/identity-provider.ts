@@ -24,9 +24,12 @@ export interface IdentityProvider {
   signIn(authorizationUrl: string, login: string): Promise<string>;
   /** An access token (`at+jwt`) of the user for the audience, issued to another client of the provider. */
   accessToken(login: string, audience: string, scope?: string): Promise<string>;
+  /** An access token that a program requests for itself, by its client credentials. */
+  clientToken(audience: string): Promise<string>;
   close(): Promise<void>;
 }
 
+const MACHINE = { id: 'a-program', secret: 'a secret of the program' };
 const ELSEWHERE = 'http://127.0.0.1:9/callback';
 
 export async function identityProvider(): Promise<IdentityProvider> {
@@ -77,6 +80,10 @@ export async function identityProvider(): Promise<IdentityProvider> {
             redirect_uris: [ELSEWHERE],
             application_type: 'native',
           },
+          {
+            ...{ client_id: MACHINE.id, client_secret: MACHINE.secret, redirect_uris: [], response_types: [] },
+            grant_types: ['client_credentials'],
+          },
         ],
         findAccount: (_context, sub) => ({
           accountId: sub,
@@ -89,6 +96,7 @@ export async function identityProvider(): Promise<IdentityProvider> {
         pkce: { required: () => true },
         features: {
           devInteractions: { enabled: true },
+          clientCredentials: { enabled: true },
           resourceIndicators: {
             enabled: true,
             getResourceServerInfo: (_context, audience) => ({
@@ -123,6 +131,17 @@ export async function identityProvider(): Promise<IdentityProvider> {
       });
       const answer = (await response.json()) as { access_token?: string };
       if (answer.access_token === undefined) throw new Error(JSON.stringify([redirect, answer]));
+      return answer.access_token;
+    },
+    async clientToken(audience) {
+      const basic = Buffer.from(`${MACHINE.id}:${encodeURIComponent(MACHINE.secret)}`).toString('base64');
+      const response = await fetch(`${issuer}/token`, {
+        method: 'POST',
+        headers: { authorization: `Basic ${basic}` },
+        body: new URLSearchParams({ grant_type: 'client_credentials', resource: audience }),
+      });
+      const answer = (await response.json()) as { access_token?: string };
+      if (answer.access_token === undefined) throw new Error(JSON.stringify(answer));
       return answer.access_token;
     },
     close: () =>

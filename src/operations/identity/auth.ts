@@ -185,7 +185,7 @@ async function sessionHolderFor(
   if (!presented.ok) return presented;
   const { user, token, scopes, platformAdmin } = presented.value;
   if (user === null || token === null || presented.value.principal.person !== true) {
-    return refuse('FORBIDDEN', 'Only a person’s token can open a cookie session, not an API key.');
+    return refuse('FORBIDDEN', 'Only a person’s token can open a cookie session, not an API key or a program’s token.');
   }
   return done({ userId: user.id, scopes, platformAdmin, token });
 }

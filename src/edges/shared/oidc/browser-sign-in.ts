@@ -99,7 +99,9 @@ export class BrowserSignIn {
     const claims = await this.#provider.verify(idToken, this.#settings.client.id);
     if (claims === null) return refuse('FORBIDDEN', 'The identity provider’s token is not valid.');
     const proof = proofOf(await this.#withEmail(configuration, tokens, claims), idToken, this.#settings.platformClaim);
-    if (proof === null) return refuse('FORBIDDEN', 'The identity provider’s token does not identify a user.');
+    if (proof === null || !proof.person) {
+      return refuse('FORBIDDEN', 'The identity provider’s token does not identify a user.');
+    }
     return done({ proof, returnTo: attempt.returnTo });
   }
 

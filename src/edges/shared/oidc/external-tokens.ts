@@ -53,7 +53,7 @@ export function proofOf(payload: JWTPayload, token: string, claim: PlatformClaim
     scopes: scopesOfClaim(scope),
     // Never derived from the scope, which a client can request: only from the provider's claim about the person.
     platformAdmin: claim !== null && matches(payload[claim.name], claim.value),
-    person: true,
+    person: !isOfClient(payload),
     token: {
       // Prefixed and hashed with the issuer: token ids are unique per issuer only.
       id: `external:${hash('sha256', `${iss}\n${jti ?? digestOf(token)}`, 'base64url')}`,
@@ -63,6 +63,21 @@ export function proofOf(payload: JWTPayload, token: string, claim: PlatformClaim
     },
     until: expiresAt + LEEWAY_S * 1000,
   };
+}
+
+/**
+ * Whether the provider issued the token to a program for itself (client credentials, RFC 6749 §4.4), by the signs of
+ * Auth0 (`gty`, `sub` ends in `@clients`), Microsoft Entra (`idtyp`), Okta and RFC 9068 §2.2 (`sub` is the client) and
+ * Keycloak (the name of the client's service account).
+ */
+function isOfClient({ gty, idtyp, sub, client_id, azp, cid, preferred_username }: JWTPayload): boolean {
+  const clients = [client_id, azp, cid].filter((client) => typeof client === 'string');
+  return (
+    [gty].flat().some((grant) => grant === 'client-credentials' || grant === 'client_credentials') ||
+    idtyp === 'app' ||
+    sub?.endsWith('@clients') === true ||
+    clients.some((client) => client === sub || preferred_username === `service-account-${client}`)
+  );
 }
 
 export type ProofOfSubject = Proof & {

@@ -130,6 +130,29 @@ describe('an access token of the provider', () => {
     }
   });
 
+  it.each([
+    ['Auth0: the grant', { gty: 'client-credentials' }],
+    ['a list of grants', { gty: ['client_credentials'] }],
+    ['Auth0: the subject', { sub: 'q7Ff@clients' }],
+    ['Microsoft Entra', { idtyp: 'app' }],
+    ['RFC 9068', { sub: 'batch', client_id: 'batch' }],
+    ['the authorised party', { sub: 'batch', azp: 'batch' }],
+    ['Okta', { sub: 'batch', cid: 'batch' }],
+    ['Keycloak', { azp: 'batch', preferred_username: 'service-account-batch' }],
+  ])('that was issued to a program for itself is not a person’s: %s', async (_, claims) => {
+    expect(await verified(claims)).toMatchObject({ person: false });
+  });
+
+  it.each([
+    ['another grant', { gty: 'authorization_code' }],
+    ['a user', { idtyp: 'user' }],
+    ['a client that acts for its user', { client_id: 'app', azp: 'app', cid: 'app' }],
+    ['a similar name', { azp: 'app', preferred_username: 'service-account-other' }],
+    ['claims of other types', { gty: 7, idtyp: ['app'], client_id: ['ada'], azp: { a: 1 } }],
+  ])('of a user is a person’s: %s', async (_, claims) => {
+    expect(await verified(claims)).toMatchObject({ person: true });
+  });
+
   it('is limited to the known scopes', async () => {
     expect((await verified({ scope: 'openid read:devices profile execute:commands' }))?.scopes).toEqual([
       'read:devices',
