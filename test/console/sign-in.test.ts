@@ -75,13 +75,32 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     expect(body.url).toMatch(/\/console#sign-in=link_/);
     const first = await openConsolePage(browser, at);
     await first.page.goto(body.url);
+    await first.page.getByRole('heading', { name: /^Sign in as .*@example\.com\?$/ }).waitFor();
+    expect(await accessibility(first.page)).toEqual([]);
+    await first.page.getByRole('button', { name: 'Continue' }).click();
     await first.page.getByRole('heading', home).waitFor();
     expect(first.page.url()).toBe(`${at.url}/console`);
     expect(first.browserErrors()).toEqual([]);
-    const second = await openConsolePage(browser, at);
+    const second = await openConsolePage(browser, at, { expects: [404] });
     await second.page.goto(body.url);
     await second.page.getByText('The link was already used').waitFor();
     await Promise.all([first.close(), second.close()]);
+  });
+
+  it('does not use a link that the user declines', async () => {
+    const owner = await at.owner();
+    const { body } = await owner.post('/v1/auth/link');
+    const { page, close } = await openConsolePage(browser, at);
+    await page.goto(body.url);
+    await page.getByRole('heading', { name: /^Sign in as/ }).waitFor();
+    const signedIn = async () => (await page.context().request.get(`${at.url}/v1/auth/me`)).status();
+    expect(await signedIn()).toBe(401);
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('heading', { name: /^Sign in as/ }).waitFor({ state: 'detached' });
+    expect([await signedIn(), page.url()]).toEqual([401, `${at.url}/console`]);
+    const token = `${body.url}`.split('sign-in=')[1];
+    expect((await at.api('').post('/v1/auth/session', { token })).status).toBe(204);
+    await close();
   });
 
   it('keeps the current session when a link is opened, which then cannot be used later', async () => {

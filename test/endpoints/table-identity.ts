@@ -24,6 +24,14 @@ export const identityRows: readonly Row[] = [
     request: () => ({ path: '/auth/link', body: {} }),
   },
   {
+    ...{ ...open, method: 'GET', path: '/auth/link' },
+    request: async (world) => {
+      const { body } = await world.service.call('POST', '/v1/auth/link', { token: world.tokens.owner, body: {} });
+      return { path: '/auth/link', headers: { 'x-sign-in-link': body.url.split('#sign-in=')[1] } };
+    },
+    refusals: { NOT_FOUND: () => ({ path: '/auth/link', headers: { 'x-sign-in-link': `link_${'x'.repeat(43)}` } }) },
+  },
+  {
     ...{ ...open, method: 'GET', path: '/auth/handshake/{code}' },
     request: async (world) => {
       const { code, headers } = await world.handshake();

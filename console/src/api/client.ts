@@ -9,7 +9,7 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 /** The signed-in user. */
 export const ME_PATH = '/v1/auth/me';
 /** Requests that need no session: the identity query and the sign-in flow. */
-const SESSIONLESS_PATHS: ReadonlySet<string> = new Set([ME_PATH, '/v1/auth/csrf', '/v1/auth/session']);
+const SESSIONLESS_PATHS: ReadonlySet<string> = new Set([ME_PATH, '/v1/auth/csrf', '/v1/auth/session', '/v1/auth/link']);
 
 let csrf: Promise<string> | null = null;
 /** The response that ended the session; null while a session exists or before the first request. */

@@ -1,4 +1,6 @@
 import { type FormEvent, useEffect, useId, useRef, useState } from 'react';
+import type { showSignInLink } from '../../../src/operations/identity/sign-in-links.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { requestJson } from '../api/client.ts';
 import { Problem } from '../api/problem.ts';
 import { CONSOLE_PATH, SERVICE_PATH } from '../base.ts';
@@ -25,7 +27,7 @@ export const discardLink = (): void => {
 export function SignIn({ onSignedIn }: { onSignedIn(): Promise<void> }) {
   const field = useRef<HTMLInputElement>(null);
   const tokenId = useId();
-  const [busy, setBusy] = useState(linkCode !== null);
+  const [busy, setBusy] = useState(false);
   const [error, setError] = useState<string | null>(null);
   const hasProvider = useProvider();
 
@@ -45,16 +47,7 @@ export function SignIn({ onSignedIn }: { onSignedIn(): Promise<void> }) {
     }
   }
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a link is used once
-  useEffect(() => {
-    const code = linkCode;
-    linkCode = null;
-    if (code !== null)
-      void signIn(
-        code,
-        'The link was already used or is older than 10 minutes. Create a new one, or sign in with a token.',
-      );
-  }, []);
+  const link = useLink(setError);
 
   const submit = (event: FormEvent): void => {
     event.preventDefault();
@@ -70,6 +63,17 @@ export function SignIn({ onSignedIn }: { onSignedIn(): Promise<void> }) {
         <h1>Twinkeep console</h1>
         <p className="quiet">See what every device, command and plan is doing, and why.</p>
         {error !== null && <Note tone="bad">{error}</Note>}
+        {link.holder !== null && (
+          <LinkQuestion
+            {...link.holder}
+            busy={busy}
+            confirm={(code) => {
+              link.dismiss();
+              void signIn(code, USED_LINK);
+            }}
+            cancel={link.dismiss}
+          />
+        )}
         {hasProvider && (
           <a
             className="button primary wide"
@@ -100,6 +104,66 @@ export function SignIn({ onSignedIn }: { onSignedIn(): Promise<void> }) {
         </form>
       </div>
     </main>
+  );
+}
+
+const USED_LINK = 'The link was already used or is older than 10 minutes. Create a new one, or sign in with a token.';
+
+interface LinkHolder {
+  code: string;
+  /** Email or subject of the user whom the link signs in. */
+  name: string;
+}
+
+/**
+ * The user whom the link of this page signs in; null without a link. The link is used only when the user agrees: another
+ * person may have sent it, to be shown what the user does in that person's account.
+ */
+function useLink(onError: (text: string) => void): { holder: LinkHolder | null; dismiss(): void } {
+  const [holder, setHolder] = useState<LinkHolder | null>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a link is read once
+  useEffect(() => {
+    const code = linkCode;
+    linkCode = null;
+    if (code === null) return;
+    requestJson<ResponseBody<typeof showSignInLink>>('GET', '/v1/auth/link', {
+      headers: { 'x-sign-in-link': code },
+    }).then(
+      ({ email, ext_id }) => setHolder({ code, name: email ?? ext_id }),
+      (thrown: unknown) => {
+        const problem = thrown instanceof Problem ? thrown : null;
+        onError(problem?.code === 'NOT_FOUND' ? USED_LINK : (problem?.message ?? 'The link could not be checked.'));
+      },
+    );
+  }, []);
+  return { holder, dismiss: () => setHolder(null) };
+}
+
+function LinkQuestion({
+  code,
+  name,
+  busy,
+  confirm,
+  cancel,
+}: LinkHolder & { busy: boolean; confirm(code: string): void; cancel(): void }) {
+  const titleId = useId();
+  return (
+    <section className="sign-in-link" aria-labelledby={titleId}>
+      <h2 id={titleId}>
+        Sign in as <bdi>{name}</bdi>?
+      </h2>
+      <p className="quiet small">
+        Continue only if you created this link yourself. Otherwise you would use the account of another person.
+      </p>
+      <div className="actions">
+        <button type="button" className="button" onClick={cancel}>
+          Cancel
+        </button>
+        <button type="button" className="button primary" disabled={busy} onClick={() => confirm(code)}>
+          Continue
+        </button>
+      </div>
+    </section>
   );
 }
 

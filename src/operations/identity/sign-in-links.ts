@@ -4,6 +4,7 @@ import { done, refuse } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import { type SessionHolder, scopesSchema } from '../../services/cookie-sessions.ts';
 import { someInChain, tokenRefSchema } from '../../services/tokens.ts';
+import { isSignedOut } from '../../services/user-sessions.ts';
 import { operation, type Services } from '../operation.ts';
 
 // One-time links that sign a browser in. Safer than a token in a URL, which would stay valid in histories and logs. The
@@ -52,16 +53,46 @@ export const createSignInLink = operation({
   },
 });
 
+export const showSignInLink = operation({
+  name: 'showSignInLink',
+  summary: 'Show the user that a sign-in link signs in, without using it',
+  input: z.strictObject({
+    code: z.string().max(128).default('').meta({ description: 'The code in the fragment of the link' }),
+  }),
+  output: z.object({ ext_id: z.string(), email: z.string().nullable() }),
+  role: null,
+  scope: null,
+  changes: false,
+  refuses: ['NOT_FOUND', 'STORE_UNAVAILABLE'],
+  example: { output: { ext_id: 'ada', email: 'ada@example.com' } },
+  needs: ['agentTokens', 'revocations', 'sealedCache', 'users'],
+  async run(services, { input: { code } }) {
+    const stored = CODE.test(code) ? await services.sealedCache.get(keyOf(code)) : null;
+    const holder = stored === null ? null : await validHolder(services, stored);
+    const user = holder === null ? null : await services.users.get(holder.userId);
+    if (holder === null || user === null || isSignedOut(user, holder.token)) {
+      return refuse('NOT_FOUND', 'The link was already used or is older than 10 minutes.');
+    }
+    return done({ body: { ext_id: user.sub, email: user.email } });
+  },
+});
+
 /**
  * Consumes a link and returns the holder of the new session. Null if the text is not a code, the code is unknown, used
  * or expired, or its token was revoked or presented at `/mcp`.
  */
 export async function redeemSignInLink(
-  { sealedCache, agentTokens, revocations }: Pick<Services, 'sealedCache' | 'agentTokens' | 'revocations'>,
+  services: Pick<Services, 'sealedCache' | 'agentTokens' | 'revocations'>,
   code: string,
 ): Promise<LinkHolder | null> {
-  const stored = CODE.test(code) ? await sealedCache.take(keyOf(code)) : null;
-  if (stored === null) return null;
+  const stored = CODE.test(code) ? await services.sealedCache.take(keyOf(code)) : null;
+  return stored === null ? null : validHolder(services, stored);
+}
+
+async function validHolder(
+  { agentTokens, revocations }: Pick<Services, 'agentTokens' | 'revocations'>,
+  stored: string,
+): Promise<LinkHolder | null> {
   const holder = linkHolder.parse(JSON.parse(stored));
   const { userId, token } = holder;
   return (await someInChain(token, revocations.has)) || (await agentTokens.has(userId, token)) ? null : holder;

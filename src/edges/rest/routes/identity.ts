@@ -10,7 +10,7 @@ import {
   listMemberSessions,
   listSessions,
 } from '../../../operations/identity/sessions.ts';
-import { createSignInLink } from '../../../operations/identity/sign-in-links.ts';
+import { createSignInLink, showSignInLink } from '../../../operations/identity/sign-in-links.ts';
 import { registerTenant } from '../../../operations/identity/tenants.ts';
 import { createWsTicket } from '../../../operations/identity/websocket-tickets.ts';
 import type { Route } from '../route.ts';
@@ -28,6 +28,13 @@ export const identityRoutes: Route[] = [
   { method: 'GET', path: '/auth/csrf', operation: getCsrfToken, success: 200 },
   { method: 'POST', path: '/auth/session', operation: openCookieSession, success: 204 },
   { method: 'POST', path: '/auth/link', operation: createSignInLink, success: 201 },
+  {
+    method: 'GET',
+    path: '/auth/link',
+    operation: showSignInLink,
+    success: 200,
+    secretHeaders: { 'x-sign-in-link': 'code' },
+  },
   { method: 'POST', path: '/auth/logout', operation: logout, success: 200 },
   { method: 'GET', path: '/auth/sessions', operation: listSessions, success: 200 },
   { method: 'DELETE', path: '/auth/sessions', operation: endAllSessions, success: 204 },

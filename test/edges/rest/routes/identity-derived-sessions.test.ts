@@ -137,3 +137,30 @@ it('sessions and links are derived from each other 16 times at most', async () =
   const refused = await browserAt(service.url).request('POST', '/v1/auth/session', { body: { token: code } });
   expect([refused.status, refused.body.code]).toEqual([403, 'FORBIDDEN']);
 });
+
+describe('showing a sign-in link', () => {
+  const show = (code: string) => service.call('GET', '/v1/auth/link', { headers: { 'x-sign-in-link': code } });
+
+  it('names its user, as often as wanted, and does not use it', async () => {
+    const ada = await service.token('ada', { email: 'ada@example.com' });
+    const code = await linkOf(ada);
+    for (let n = 0; n < 2; n++) expect((await show(code)).body).toEqual({ ext_id: 'ada', email: 'ada@example.com' });
+    await signedIn(code);
+    expect(await show(code)).toMatchObject({ status: 404, body: { code: 'NOT_FOUND' } });
+  });
+
+  it('is 404 when the link has expired, and when the token that made it has ended', async () => {
+    const code = await linkOf(token);
+    service.clock.advance(600_000);
+    expect((await show(code)).status).toBe(404);
+    const ended = await linkOf(token);
+    await logOut(token);
+    expect((await show(ended)).status).toBe(404);
+  });
+
+  it('takes the code from its header alone, so that no log of URLs has it', async () => {
+    const code = await linkOf(token);
+    expect((await service.call('GET', `/v1/auth/link?code=${code}`)).body.code).toBe('VALIDATION_FAILED');
+    expect((await service.call('GET', '/v1/auth/link')).status).toBe(404);
+  });
+});
