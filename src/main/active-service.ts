@@ -32,6 +32,7 @@ export async function composeService(config: Config, options: ActiveServiceOptio
   const core = await composeCore(config, options);
   const composed = await composeServices(config, core, {
     identity: () => requests.identity,
+    verifyLogoutToken: () => requests.verifyLogout,
     mqtt: () => service.mqtt,
     stopping: options.stopping,
   });

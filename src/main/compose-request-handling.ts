@@ -7,6 +7,7 @@ import type { BrowserSignIn } from '../edges/shared/oidc/browser-sign-in.ts';
 import { fixedRates, makeRequestRateLimiter, type RequestRateLimiter } from '../edges/shared/rate-limiter.ts';
 import { IdempotencyKeys } from '../operations/idempotency.ts';
 import { makePerform, type Perform } from '../operations/perform.ts';
+import type { LogoutTokenVerifier } from '../services/provider-logout.ts';
 import type { Core } from './compose-core.ts';
 import type { ComposedServices } from './compose-services.ts';
 import { makeIdentityProvider } from './sign-in-services.ts';
@@ -19,6 +20,8 @@ export interface RequestHandling {
   authenticator: HttpAuthenticator;
   /** Null without an identity provider that has a client. */
   browserSignIn: BrowserSignIn | null;
+  /** Likewise. */
+  verifyLogout: ReturnType<LogoutTokenVerifier>;
   idempotencyKeys: IdempotencyKeys;
   perform: Perform;
   /** Base URL for clients, without a trailing slash. */
@@ -48,6 +51,7 @@ export function composeRequestHandling(config: Config, core: Core, composed: Com
     identity,
     authenticator: makeHttpAuthenticator({ identity, services, secure }),
     browserSignIn: identityProvider.signIn,
+    verifyLogout: identityProvider.verifyLogout,
     idempotencyKeys,
     perform: makePerform(services, liveness, idempotencyKeys),
     publicUrl: () => settings.apiBaseUrl.slice(0, -'/v1'.length),

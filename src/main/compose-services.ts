@@ -36,6 +36,7 @@ export interface ComposedServices {
 /** Parts that are created after the services. */
 export interface LaterParts {
   identity(): Pick<Authenticator, 'authenticate'>;
+  verifyLogoutToken: Services['verifyLogoutToken'];
   /** Null until the MQTT edge is open. */
   mqtt(): MqttEdge | null;
   /** True from the request to stop on. */
@@ -60,6 +61,7 @@ export async function composeServices(config: Config, core: Core, later: LaterPa
       sealer,
       tokenKey,
       identity: later.identity,
+      verifyLogoutToken: later.verifyLogoutToken,
     }),
     ...{ store, cache, rates, clock, newId, log, settings, audit },
     newTenantId: () => tenantIdIn(membership?.shards.admitted ?? null, newId),

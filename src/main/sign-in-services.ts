@@ -5,17 +5,19 @@ import type { Sealer } from '../domain/sealing.ts';
 import type { Authenticator, Verifier } from '../edges/shared/authenticator.ts';
 import { BrowserSignIn } from '../edges/shared/oidc/browser-sign-in.ts';
 import { externalTokenVerifier } from '../edges/shared/oidc/external-tokens.ts';
+import { logoutTokenVerifier } from '../edges/shared/oidc/logout-tokens.ts';
 import { makeProvider } from '../edges/shared/oidc/provider.ts';
 import type { Services } from '../operations/operation.ts';
 import { makeCookieSessions } from '../services/cookie-sessions.ts';
 import { makeCsrfTokens } from '../services/csrf-tokens.ts';
 import { Handshakes } from '../services/handshakes.ts';
+import type { LogoutTokenVerifier } from '../services/provider-logout.ts';
 import { makeSealedCache } from '../services/sealed-cache.ts';
 import { signToken, type TokenKey } from '../services/tokens.ts';
 
 type SignInServices = Pick<
   Services,
-  'authenticate' | 'signToken' | 'sealedCache' | 'cookieSessions' | 'csrf' | 'handshakes'
+  'authenticate' | 'verifyLogoutToken' | 'signToken' | 'sealedCache' | 'cookieSessions' | 'csrf' | 'handshakes'
 >;
 
 /** Creates the services for signing in. */
@@ -24,12 +26,15 @@ export function makeSignInServices(
     sealer: Sealer;
     /** A function, because the identity is created from these services. */
     identity(): Pick<Authenticator, 'authenticate'>;
+    /** Default: there is no identity provider. */
+    verifyLogoutToken?: Services['verifyLogoutToken'];
     tokenKey: TokenKey;
   },
 ): SignInServices {
   const { clock, identity, invalidations, tokenKey, sealer } = parts;
   const sealedCache = makeSealedCache(parts.cache, sealer);
   return {
+    verifyLogoutToken: parts.verifyLogoutToken ?? (() => null),
     authenticate: async (credential, context) => identity().authenticate(credential, context),
     signToken: (token) => signToken(tokenKey, token, referenceOf(clock)),
     sealedCache,
@@ -43,13 +48,14 @@ export function makeSignInServices(
 export function makeIdentityProvider(
   oidc: Readonly<Oidc> | null,
   parts: { sealer: Sealer; clock: Clock; log: Log; redirectUri(): string },
-): { verifiers: Verifier[]; signIn: BrowserSignIn | null } {
-  if (oidc === null) return { verifiers: [], signIn: null };
+): { verifiers: Verifier[]; signIn: BrowserSignIn | null; verifyLogout: ReturnType<LogoutTokenVerifier> } {
+  if (oidc === null) return { verifiers: [], signIn: null, verifyLogout: null };
   const provider = makeProvider(oidc, parts);
   const { client, platformClaim } = oidc;
   const signIn =
     client === null
       ? null
       : new BrowserSignIn(provider, { client, platformClaim, redirectUri: parts.redirectUri }, parts);
-  return { verifiers: [externalTokenVerifier(provider, oidc, parts.clock)], signIn };
+  const verifyLogout = client === null ? null : logoutTokenVerifier(provider, client.id);
+  return { verifiers: [externalTokenVerifier(provider, oidc, parts.clock)], signIn, verifyLogout };
 }

@@ -21,6 +21,7 @@ import type { Health } from '../services/health.ts';
 import type { InvalidationBus } from '../services/invalidation-bus.ts';
 import type { KeyedLocks } from '../services/keyed-locks.ts';
 import type { ManifestCache } from '../services/manifest-cache.ts';
+import type { LogoutTokenVerifier } from '../services/provider-logout.ts';
 import type { SealedCache } from '../services/sealed-cache.ts';
 import type { Sidecar } from '../services/sidecar.ts';
 import type { NewToken, Revocations, TokenRef } from '../services/tokens.ts';
@@ -177,6 +178,7 @@ export interface Services {
    * Authenticates a credential from an input. Throws `ProviderUnavailable` if the identity provider does not answer.
    */
   authenticate(credential: string, attempt: SignInAttempt): Promise<Outcome<Caller>>;
+  verifyLogoutToken: LogoutTokenVerifier;
   /** Issues an internal token, signed with the service's key. */
   signToken(token: NewToken): Promise<string>;
   sealedCache: SealedCache;

@@ -42,6 +42,10 @@ let worlds = 0;
 
 export async function makeWorld(service: HttpService): Promise<World> {
   const tenancy = await makeTestTenant(service);
+  service.services.verifyLogoutToken = () => async (token) => {
+    const logout = { id: v7(), expiresAt: service.clock.now(), subject: null, session: v7() };
+    return token === 'valid' ? logout : null;
+  };
   const name = `w${++worlds}`;
   const operator = await service.token(v7(), { scope: 'platform:admin' });
   let groups = 0;

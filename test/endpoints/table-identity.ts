@@ -66,6 +66,22 @@ export const identityRows: readonly Row[] = [
     request: () => ({ path: '/auth/logout' }),
   },
   {
+    ...{ ...open, method: 'POST', path: '/auth/backchannel-logout', bytes: true, goesOn: true, suspended: true },
+    request: () => ({
+      path: '/auth/backchannel-logout',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      body: 'logout_token=valid',
+    }),
+    refusals: {
+      VALIDATION_FAILED: () => ({
+        path: '/auth/backchannel-logout',
+        headers: { 'content-type': 'application/x-www-form-urlencoded' },
+        body: 'logout_token=invalid',
+      }),
+      UNSUPPORTED_MEDIA_TYPE: () => ({ path: '/auth/backchannel-logout', body: { logout_token: 'valid' } }),
+    },
+  },
+  {
     ...{ method: 'GET', path: '/auth/sessions', role: 'none', scope: 'read:tenant', status: 200, person: true },
     suspended: true,
     request: () => ({ path: '/auth/sessions' }),

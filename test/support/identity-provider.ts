@@ -1,6 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { exportJWK, generateKeyPair } from 'jose';
+import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import Provider from 'oidc-provider';
 import { type Browser, browserAt } from './browser.ts';
 import { startService, type TestService } from './service.ts';
@@ -24,6 +25,10 @@ export interface IdentityProvider {
   signIn(authorizationUrl: string, login: string): Promise<string>;
   /** An access token (`at+jwt`) of the user for the audience, issued to another client of the provider. */
   accessToken(login: string, audience: string, scope?: string): Promise<string>;
+  /** Signs the user out at the provider in the browser of the last `signIn`, which notifies the service. */
+  signOut(login: string): Promise<void>;
+  /** A logout token for the client, signed by the provider's key; undefined claims are left out. */
+  logoutToken(claims: Record<string, unknown>, header?: { typ?: string }): Promise<string>;
   /** An access token that a program requests for itself, by its client credentials. */
   clientToken(audience: string): Promise<string>;
   close(): Promise<void>;
@@ -41,8 +46,11 @@ export async function identityProvider(): Promise<IdentityProvider> {
   const { privateKey } = await generateKeyPair('RS256', { extractable: true });
   const jwks = { keys: [{ ...(await exportJWK(privateKey)), kid: 'first', alg: 'RS256', use: 'sig' }] };
 
+  const browsers = new Map<string, Browser>();
+
   /** Fills in the provider's forms until it redirects to another origin. */
   async function followForms(browser: Browser, start: string, login: string): Promise<string> {
+    browsers.set(login, browser);
     let answer = await browser.request('GET', start);
     for (let steps = 0; steps < 20; steps++) {
       const location = answer.headers.get('location');
@@ -73,6 +81,8 @@ export async function identityProvider(): Promise<IdentityProvider> {
               ? { client_secret: CLIENT.secret }
               : { token_endpoint_auth_method: 'none', application_type: 'native' }),
             redirect_uris: [redirectUri],
+            backchannel_logout_uri: redirectUri.replace(/callback$/, 'backchannel-logout'),
+            backchannel_logout_session_required: true,
           },
           {
             client_id: 'other',
@@ -93,10 +103,13 @@ export async function identityProvider(): Promise<IdentityProvider> {
         conformIdTokenClaims: !emailInIdToken,
         extraTokenClaims: (_context, token) => ({ ...('accountId' in token && accounts.get(`${token.accountId}`)) }),
         cookies: { keys: ['of the test'] },
+        // Without the provider's dispatcher, which does not connect to loopback addresses.
+        fetch: (url, options) => fetch(url, { ...options, dispatcher: undefined } as object),
         pkce: { required: () => true },
         features: {
           devInteractions: { enabled: true },
           clientCredentials: { enabled: true },
+          backchannelLogout: { enabled: true },
           resourceIndicators: {
             enabled: true,
             getResourceServerInfo: (_context, audience) => ({
@@ -110,6 +123,7 @@ export async function identityProvider(): Promise<IdentityProvider> {
         },
       });
       provider.on('server_error', (_context, error) => console.error(error));
+      provider.on('backchannel.error', (_context, error) => console.error(error));
       listener = provider.callback();
     },
     signIn: (url, login) => followForms(browserAt(issuer), url, login),
@@ -132,6 +146,21 @@ export async function identityProvider(): Promise<IdentityProvider> {
       const answer = (await response.json()) as { access_token?: string };
       if (answer.access_token === undefined) throw new Error(JSON.stringify([redirect, answer]));
       return answer.access_token;
+    },
+    async signOut(login) {
+      const browser = browsers.get(login);
+      if (browser === undefined) throw new Error(`${login} is not signed in`);
+      const page = await browser.request('GET', `${issuer}/session/end`);
+      const xsrf = /name="xsrf" value="([^"]+)"/.exec(page.body)?.[1];
+      if (xsrf === undefined) throw new Error(`no form: ${page.status} ${page.body}`);
+      const ended = await browser.request('POST', `${issuer}/session/end/confirm`, { form: { xsrf, logout: 'yes' } });
+      if (ended.status >= 400) throw new Error(`no sign-out: ${ended.status} ${ended.body}`);
+    },
+    logoutToken(claims, { typ = 'logout+jwt' } = {}) {
+      const now = Math.floor(Date.now() / 1000);
+      const events = { 'http://schemas.openid.net/event/backchannel-logout': {} };
+      const given = { iss: issuer, aud: CLIENT.id, iat: now, exp: now + 120, jti: randomUUID(), events, ...claims };
+      return new SignJWT(given).setProtectedHeader({ alg: 'RS256', kid: 'first', typ }).sign(privateKey);
     },
     async clientToken(audience) {
       const basic = Buffer.from(`${MACHINE.id}:${encodeURIComponent(MACHINE.secret)}`).toString('base64');

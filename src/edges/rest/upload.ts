@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import type { Upload } from '../../operations/operation.ts';
-import { artifactTooLarge, UploadBroken } from '../../services/artifacts.ts';
+import { UploadBroken } from '../../services/artifacts.ts';
 
 /** An upload without data for this long is aborted. In total it may take as long as `serverLimits` allow a request. */
 const IDLE_TIMEOUT_MS = 30_000;
@@ -14,7 +14,9 @@ export function openUpload(request: IncomingMessage, { type, maxBytes }: Upload)
   if (coding !== undefined && coding !== 'identity') {
     return refuse('UNSUPPORTED_MEDIA_TYPE', 'Send the body without a content coding.');
   }
-  if (Number(headers['content-length'] ?? 0) > maxBytes) return artifactTooLarge();
+  if (Number(headers['content-length'] ?? 0) > maxBytes) {
+    return refuse('PAYLOAD_TOO_LARGE', `The body may have at most ${maxBytes} bytes.`);
+  }
   return done(chunksOf(request));
 }
 

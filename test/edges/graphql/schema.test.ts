@@ -15,6 +15,7 @@ const REST_ALONE = [
     'logout',
     'getCsrfToken',
     'endAllSessions',
+    'endProviderSession',
     'showSignInLink',
     'approveCliHandshake',
     'pollCliHandshake',

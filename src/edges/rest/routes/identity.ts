@@ -1,5 +1,6 @@
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '../../../operations/identity/api-keys.ts';
 import { getCsrfToken, getMe, logout, openCookieSession } from '../../../operations/identity/auth.ts';
+import { endProviderSession } from '../../../operations/identity/backchannel-logout.ts';
 import { approveCliHandshake, pollCliHandshake } from '../../../operations/identity/cli-handshake.ts';
 import { acceptInvitation } from '../../../operations/identity/invitations.ts';
 import { changeMember, inviteMember, listMembers, removeMember } from '../../../operations/identity/members.ts';
@@ -36,6 +37,7 @@ export const identityRoutes: Route[] = [
     secretHeaders: { 'x-sign-in-link': 'code' },
   },
   { method: 'POST', path: '/auth/logout', operation: logout, success: 200 },
+  { method: 'POST', path: '/auth/backchannel-logout', operation: endProviderSession, success: 200 },
   { method: 'GET', path: '/auth/sessions', operation: listSessions, success: 200 },
   { method: 'DELETE', path: '/auth/sessions', operation: endAllSessions, success: 204 },
   { method: 'DELETE', path: '/auth/sessions/{id}', operation: endSession, success: 204 },

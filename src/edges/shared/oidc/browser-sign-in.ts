@@ -102,7 +102,9 @@ export class BrowserSignIn {
     if (proof === null || !proof.person) {
       return refuse('FORBIDDEN', 'The identity provider’s token does not identify a user.');
     }
-    return done({ proof, returnTo: attempt.returnTo });
+    // The nonce shows that the token was issued after the attempt began, by a clock that may be behind this one.
+    const signedInAt = Math.max(proof.token.signedInAt ?? 0, attempt.until - ATTEMPT_TTL_MS);
+    return done({ proof: { ...proof, token: { ...proof.token, signedInAt } }, returnTo: attempt.returnTo });
   }
 
   async #client(): Promise<oidc.Configuration> {

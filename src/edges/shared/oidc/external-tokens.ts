@@ -4,6 +4,7 @@ import { type Clock, referenceOf } from '../../../domain/clock.ts';
 import { scopesOfClaim } from '../../../domain/scopes.ts';
 import { digestOf, isStorableClaim, LEEWAY_S, type TokenRef } from '../../../services/tokens.ts';
 import type { Proof, Verifier } from '../authenticator.ts';
+import { isLogoutToken, providerSessionId } from './logout-tokens.ts';
 import type { Provider } from './provider.ts';
 
 /** Interval after which a token is verified again, so that a key withdrawn by the provider stops being accepted. */
@@ -36,10 +37,10 @@ export function externalTokenVerifier(provider: Provider, settings: ExternalToke
 
 /** The proof in a verified token of an external issuer; null if a claim cannot be used. */
 export function proofOf(payload: JWTPayload, token: string, claim: PlatformClaim | null): ProofOfSubject | null {
-  const { iss = '', sub, exp = 0, iat, jti, email, email_verified, cnf } = payload;
+  const { iss = '', sub, exp = 0, iat, jti, sid, email, email_verified, cnf } = payload;
   const scope = scopeClaim(payload);
   // Bound to a key of its holder (RFC 7800): accepting it as a bearer token would void that protection.
-  if (cnf !== undefined) return null;
+  if (cnf !== undefined || isLogoutToken(payload)) return null;
   if (
     !isStorableClaim(sub) ||
     (jti !== undefined && !isStorableClaim(jti)) ||
@@ -60,6 +61,8 @@ export function proofOf(payload: JWTPayload, token: string, claim: PlatformClaim
       expiresAt,
       // `iat` is when the provider confirmed the person. `auth_time` may be that of a provider session days old.
       ...(iat !== undefined && { signedInAt: iat * 1000 }),
+      // Ends with the session at the provider (OpenID Connect Back-Channel Logout 1.0 §2.1).
+      ...(isStorableClaim(sid) && { ancestors: [providerSessionId(iss, sid)] }),
     },
     until: expiresAt + LEEWAY_S * 1000,
   };

@@ -39,6 +39,8 @@ export interface Provider {
    * The claims of a token that the provider signed for this audience; null for any other. Throws `ProviderUnavailable`.
    */
   verify(token: string, audience: string): Promise<JWTPayload | null>;
+  /** The same for a logout token, whose type is another one and which needs no subject. */
+  verifyLogout(token: string, audience: string): Promise<JWTPayload | null>;
 }
 
 export function makeProvider(
@@ -54,29 +56,37 @@ export function makeProvider(
     parts,
   );
 
+  function verify(token: string, audience: string, requiredClaims: string[]): Promise<JWTPayload | null> {
+    const options: JWTVerifyOptions = {
+      algorithms: ALGORITHMS,
+      issuer,
+      audience,
+      requiredClaims,
+      clockTolerance: LEEWAY_S,
+      currentDate: new Date(referenceOf(clock)),
+    };
+    return verifyWith(keys, token, options);
+  }
+
   return {
     issuer,
     metadata: () => metadata.get(),
-    async verify(token, audience) {
-      if (!isPlausible(token)) return null;
-      const options: JWTVerifyOptions = {
-        algorithms: ALGORITHMS,
-        issuer,
-        audience,
-        requiredClaims: ['exp', 'sub'],
-        clockTolerance: LEEWAY_S,
-        currentDate: new Date(referenceOf(clock)),
-      };
-      return verifyWith(keys, token, options);
-    },
+    verify: async (token, audience) =>
+      isPlausible(token, isTokenType) ? verify(token, audience, ['exp', 'sub']) : null,
+    verifyLogout: async (token, audience) =>
+      isPlausible(token, isLogoutTokenType) ? verify(token, audience, ['exp', 'iat', 'jti', 'events']) : null,
   };
 }
 
+/** `typ` is recommended to be `logout+jwt` (OpenID Connect Back-Channel Logout 1.0 §2.4); providers also send `JWT` or none. */
+const isLogoutTokenType = (typ: unknown): boolean =>
+  typ === undefined || (typeof typ === 'string' && /^(application\/)?(logout\+jwt|jwt)$/i.test(typ));
+
 /** Rejects tokens that cannot be valid before anything is fetched for them. */
-function isPlausible(token: string): boolean {
+function isPlausible(token: string, isType: (typ: unknown) => boolean): boolean {
   try {
     const { alg, typ } = decodeProtectedHeader(token);
-    return ALGORITHMS.includes(alg ?? '') && isTokenType(typ);
+    return ALGORITHMS.includes(alg ?? '') && isType(typ);
   } catch {
     return false;
   }
