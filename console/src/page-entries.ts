@@ -70,6 +70,10 @@ export const pageEntries: readonly PageEntry[] = [
     load: () => import('./administration/keys.tsx').then(({ ApiKeysPage }) => ApiKeysPage),
   },
   {
+    ...{ path: '/sessions', label: 'Sessions', icon: 'session', group: 'Govern', role: 'viewer' },
+    load: () => import('./administration/sessions.tsx').then(({ SessionsPage }) => SessionsPage),
+  },
+  {
     ...{ path: '/members', label: 'Members', icon: 'people', group: 'Govern', role: 'admin' },
     load: () => import('./administration/members.tsx').then(({ MembersPage }) => MembersPage),
   },

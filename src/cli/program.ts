@@ -20,6 +20,7 @@ import { addMemories } from './commands/memories.ts';
 import { addPlans } from './commands/plans.ts';
 import { addPolicy } from './commands/policy.ts';
 import { addServe } from './commands/serve.ts';
+import { addSessions } from './commands/sessions.ts';
 import { addSimulate } from './commands/simulate.ts';
 import { addToken } from './commands/token.ts';
 import { addWatch } from './commands/watch.ts';
@@ -58,6 +59,7 @@ export function makeProgram(io: Io): Command {
   addWatch(program, io);
   addKeys(program, io);
   addMembers(program, io);
+  addSessions(program, io);
   addMemories(program, io);
   addFirmware(program, io);
   addActors(program, io);

@@ -239,9 +239,30 @@ describe('a home on the command line', () => {
       ['bea@example.com', 'active'],
       ['me@example.com', 'active'],
     ]);
-    expect((await here('members', 'remove', members[0]?.id ?? '')).code).toBe(0);
+    const [member = { id: '' }] = members;
+    expect((await here('members', 'sessions', member.id)).stdout).toMatch(
+      /^\S{36} +token +- +127\.0\.0\.1 +\S+Z +\S+Z$/m,
+    );
+    expect((await here('members', 'sign-out', member.id)).code).toBe(0);
+    expect((await here('whoami', '--token', bea)).stderr).toMatch(/^401 /);
+    expect((await here('members', 'remove', member.id)).code).toBe(0);
     expect((await here('members')).stdout).not.toContain('bea@example.com');
     expect((await here('members', 'remove', members[1]?.id ?? '')).stderr).toMatch(/^409 CONFLICT /);
+  });
+
+  it('lists and ends the sessions of its user', async () => {
+    const own = async () => (await run('token', '--sub', 'sara')).stdout.trim();
+    const [token, other] = [await own(), await own()];
+    const as = (credential: string, ...args: string[]) => here(...args, '--token', credential);
+    for (const one of [token, other]) expect((await as(one, 'whoami')).code).toBe(0);
+    const listed = await as(token, 'sessions');
+    expect(listed.stdout).toMatch(/^\S{36} \* +token /m);
+    const [, id = ''] = /^(\S{36}) +token /m.exec(listed.stdout) ?? [];
+    expect((await as(token, 'sessions', 'end', id)).code).toBe(0);
+    expect((await as(other, 'whoami')).stderr).toMatch(/^401 /);
+    expect((await as(token, 'sessions', 'end', id)).stderr).toMatch(/^404 NOT_FOUND /);
+    expect((await as(token, 'sessions', 'end-all')).code).toBe(0);
+    expect((await as(token, 'sessions')).stderr).toMatch(/^401 /);
   });
 
   it('reports an unknown event kind as a refusal', async () => {

@@ -34,6 +34,45 @@ describe.runIf(hasChromium())('administration in the console', () => {
 
   const operator = async () => at.token('root', { email: 'root@example.com', scope: 'platform:admin' });
 
+  it('lists the sessions of the user, ends one and signs out everywhere', async () => {
+    const user = await inviteMember(at, owner, 'viewer', 'sid');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
+      token: user.token,
+      expects: [401],
+    });
+    await open('/sessions');
+    await page.getByText('this browser').waitFor();
+    expect(await accessibility(page)).toEqual([]);
+    await page.getByRole('button', { name: 'End … Token' }).click();
+    expect(await accessibility(page)).toEqual([]);
+    await page.getByRole('button', { name: 'End session' }).click();
+    // The browser's session was opened with that token.
+    await page.getByLabel('Your token').waitFor();
+    expect((await user.get('/v1/auth/me')).status).toBe(401);
+    const again = await at.token(user.sub, { email: user.email });
+    await page.getByLabel('Your token').fill(again);
+    await page.keyboard.press('Enter');
+    await page.getByText('this browser').waitFor();
+    await page.getByRole('button', { name: 'Sign out everywhere …' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Sign out everywhere' }).click();
+    await page.getByLabel('Your token').waitFor();
+    expect((await at.api(again).get('/v1/auth/me')).status).toBe(401);
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
+  it('signs a member out everywhere', async () => {
+    const user = await inviteMember(at, owner, 'viewer', 'mona');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
+    await open('/members');
+    await page.getByRole('button', { name: `Sign out … ${user.email}` }).click();
+    await page.getByRole('button', { name: 'Sign out everywhere' }).click();
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    expect((await user.get('/v1/auth/me')).status).toBe(401);
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
   it('creates a key that is shown once, rotates and revokes it', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
     await open('/keys');
@@ -165,7 +204,7 @@ describe.runIf(hasChromium())('administration in the console', () => {
     await page.getByRole('table').waitFor();
     expect(await page.getByRole('button', { name: /…/ }).count()).toBe(0);
     const menu = page.getByRole('navigation', { name: 'Pages' }).getByRole('link');
-    expect(await menu.allTextContents()).toEqual(['Home', 'Plans', 'API keys', 'Firmware']);
+    expect(await menu.allTextContents()).toEqual(['Home', 'Plans', 'API keys', 'Sessions', 'Firmware']);
     for (const path of ['/audit', '/members', '/policy', '/devices', '/platform/flags']) {
       await page.goto(`${at.url}/console${path}`);
       await page.getByText('This page does not exist, or your role cannot open it.').waitFor();
@@ -234,7 +273,8 @@ describe.runIf(hasChromium())('administration in the console', () => {
       await close();
     };
 
-    it('fits with keys, members and firmware', () => fits(admin.token, ['/keys', '/members', '/firmware']));
+    it('fits with keys, sessions, members and firmware', () =>
+      fits(admin.token, ['/keys', '/sessions', '/members', '/firmware']));
     it('fits with policy and audit', () => fits(admin.token, ['/policy', '/audit']));
     it('fits for operators', async () =>
       fits(await operator(), ['/platform/tenants', '/platform/flags', '/platform/nodes']));

@@ -95,6 +95,20 @@ function Row({ of: member }: { of: Member }) {
       </td>
       <td>
         <div className="row-actions">
+          {mayChange && !invited && (
+            <ConfirmButton
+              label="Sign out"
+              about={nameOf(member)}
+              title={`Sign ${nameOf(member)} out everywhere?`}
+              confirmLabel="Sign out everywhere"
+              change={{ method: 'DELETE', path: `${MEMBERS}/${member.id}/sessions` }}
+              stalePaths={STALE}
+            >
+              <p>
+                All their sessions and tokens end immediately. They can sign in again, and their API keys stay valid.
+              </p>
+            </ConfirmButton>
+          )}
           {(mayChange || self) && (
             <ConfirmButton
               label={self ? 'Leave' : invited ? 'Withdraw' : 'Remove'}

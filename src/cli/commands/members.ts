@@ -4,6 +4,7 @@ import { parseIntegerBetween } from '../argument-parsers.ts';
 import { createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
 import { printRecord, printTable } from '../print.ts';
+import { printSessions, type SessionPage } from './sessions.ts';
 
 interface Member {
   id: string;
@@ -60,6 +61,23 @@ export function addMembers(program: Command, io: Io): void {
     .action(async (ids: string[], _options, command: Command) => {
       const { api } = createCliContext(io, command);
       for (const id of new Set(ids)) await api.request('DELETE', memberPath(id));
+    });
+  members
+    .command('sessions <id>')
+    .description('Lists the sessions of a member, newest first.')
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--cursor <cursor>', 'continue after the previous page')
+    .action(async (id: string, { limit, cursor }: { limit: number; cursor?: string }, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      const page = await api.get<SessionPage>(`${memberPath(id)}/sessions`, { limit: String(limit), cursor });
+      show(page, () => printSessions(io, page));
+    });
+  members
+    .command('sign-out <id...>')
+    .description('Signs members out everywhere: ends all their sessions and tokens. Their API keys stay valid.')
+    .action(async (ids: string[], _options, command: Command) => {
+      const { api } = createCliContext(io, command);
+      for (const id of new Set(ids)) await api.request('DELETE', `${memberPath(id)}/sessions`);
     });
   members
     .command('accept <invitation-id>')
