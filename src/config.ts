@@ -32,6 +32,8 @@ export interface Oidc {
   jwksUri: string | null;
   client: { id: string; secret: string | null } | null;
   platformClaim: { name: string; value: string } | null;
+  /** How the `scope` claim of the provider's access tokens is read. */
+  scopeClaim: { required: boolean; prefix: string };
 }
 
 /** The validated configuration of the service, deeply frozen. The system chooses a port for each port of 0. */
@@ -252,6 +254,15 @@ function readArtifactStore(read: ReadSetting, databaseUrl: string | null): Confi
   return artifactStore;
 }
 
+const oidcSettings = [
+  'OIDC_AUDIENCE',
+  'OIDC_JWKS_URI',
+  'OIDC_CLIENT_ID',
+  'OIDC_PLATFORM_CLAIM',
+  'OIDC_SCOPE',
+  'OIDC_SCOPE_PREFIX',
+] as const;
+
 function readOidc(read: ReadSetting): Oidc | null {
   const issuer = readPublicUrl(read, 'OIDC_ISSUER', ['https', 'http']);
   const audience = read('OIDC_AUDIENCE');
@@ -260,9 +271,7 @@ function readOidc(read: ReadSetting): Oidc | null {
   const jwksUri = readServerUrl(read, 'OIDC_JWKS_URI', ['https', 'http']);
   const claim = read('OIDC_PLATFORM_CLAIM');
   if (issuer === null) {
-    const alone = (['OIDC_AUDIENCE', 'OIDC_JWKS_URI', 'OIDC_CLIENT_ID', 'OIDC_PLATFORM_CLAIM'] as const).find(
-      (name) => read(name) !== null,
-    );
+    const alone = oidcSettings.find((name) => read(name) !== null);
     if (alone !== undefined) throw new ConfigError(alone, 'needs OIDC_ISSUER');
   }
   if (secret !== null && id === null) throw new ConfigError('OIDC_CLIENT_SECRET', 'needs OIDC_CLIENT_ID');
@@ -279,8 +288,19 @@ function readOidc(read: ReadSetting): Oidc | null {
     audience,
     jwksUri,
     client: id === null ? null : { id, secret },
+    scopeClaim: {
+      required: readChoice(read, 'OIDC_SCOPE', ['optional', 'required'], 'optional') === 'required',
+      prefix: readScopePrefix(read),
+    },
     platformClaim: claim === null ? null : { name: claim.slice(0, separator), value: claim.slice(separator + 1) },
   };
+}
+
+/** Only characters of a scope (RFC 6749 §3.3): another one could never match. */
+function readScopePrefix(read: ReadSetting): string {
+  const prefix = read('OIDC_SCOPE_PREFIX') ?? '';
+  if (/^[\x21\x23-\x5b\x5d-\x7e]*$/.test(prefix)) return prefix;
+  throw new ConfigError('OIDC_SCOPE_PREFIX', 'must have visible ASCII characters other than " and \\');
 }
 
 function readSidecar(read: ReadSetting): Config['sidecar'] {

@@ -134,6 +134,15 @@ describe('a configuration', () => {
     });
   });
 
+  it('reads how scopes of the identity provider are written', () => {
+    const oidc = { OIDC_ISSUER: 'https://id.example/', OIDC_AUDIENCE: 'a' };
+    expect(read(oidc).oidc?.scopeClaim).toEqual({ required: false, prefix: '' });
+    expect(read({ ...oidc, OIDC_SCOPE: 'required', OIDC_SCOPE_PREFIX: 'twinkeep:' }).oidc?.scopeClaim).toEqual({
+      required: true,
+      prefix: 'twinkeep:',
+    });
+  });
+
   it('accepts addresses, ranges and the known names as trusted proxies', () => {
     const trusted = 'loopback, 10.0.0.0/8,2001:db8::/32,192.0.2.7';
     expect(read({ TRUSTED_PROXIES: trusted }).trustedProxies).toEqual([
@@ -193,6 +202,10 @@ describe('an invalid setting', () => {
     ['OIDC_AUDIENCE', { OIDC_AUDIENCE: 'a' }],
     ['OIDC_CLIENT_SECRET', { OIDC_CLIENT_SECRET: 'hunter2' }],
     ['OIDC_PLATFORM_CLAIM', { OIDC_ISSUER: 'https://i.example', OIDC_AUDIENCE: 'a', OIDC_PLATFORM_CLAIM: 'groups' }],
+    ['OIDC_SCOPE', { OIDC_ISSUER: 'https://i.example', OIDC_AUDIENCE: 'a', OIDC_SCOPE: 'ignored' }],
+    ['OIDC_SCOPE', { OIDC_SCOPE: 'required' }],
+    ['OIDC_SCOPE_PREFIX', { OIDC_ISSUER: 'https://i.example', OIDC_AUDIENCE: 'a', OIDC_SCOPE_PREFIX: 'a b' }],
+    ['OIDC_SCOPE_PREFIX', { OIDC_SCOPE_PREFIX: 'twinkeep:' }],
     ['SIDECAR', { SIDECAR: 'on' }],
     ['SIDECAR_ADDRESS', { SIDECAR_ADDRESS: 'localhost' }],
     ['LLM_MODEL', { LLM_BASE_URL: 'http://127.0.0.1:9' }],
@@ -239,9 +252,9 @@ const complete: Environment = {
   ...{ OIDC_ISSUER: 'https://id.example', OIDC_AUDIENCE: 'a', OIDC_CLIENT_ID: 'b' },
   ...{ LLM_BASE_URL: 'http://127.0.0.1:9', LLM_MODEL: 'c' },
 };
-/** Any text is valid. */
+/** Any text is valid, or any visible one. */
 const freeTexts = new Set<SettingName>([
-  ...(['DATA_DIR', 'OIDC_AUDIENCE', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET'] as const),
+  ...(['DATA_DIR', 'OIDC_AUDIENCE', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET', 'OIDC_SCOPE_PREFIX'] as const),
   ...(['LLM_MODEL', 'LLM_API_KEY', 'NODE_ENV'] as const),
 ]);
 

@@ -74,6 +74,12 @@ export const settingsTable = [
   setting('OIDC_JWKS_URI', "from the issuer's discovery", 'URL of its public keys'),
   setting('OIDC_CLIENT_ID', 'unset', 'client ID for the browser sign-in'),
   setting('OIDC_CLIENT_SECRET', 'unset', 'secret of that client; needs OIDC_CLIENT_ID'),
+  setting(
+    'OIDC_SCOPE',
+    'optional',
+    'required: an access token of the provider without a scope claim grants nothing; optional: it grants all that the role allows',
+  ),
+  setting('OIDC_SCOPE_PREFIX', 'unset', 'text before each scope of the service in the scope claim, such as twinkeep:'),
   setting('OIDC_PLATFORM_CLAIM', 'unset', 'name:value of the claim that identifies platform operators'),
   setting(
     'SESSION_MAX_AGE',

@@ -34,29 +34,53 @@ export function isScope(text: string): text is Scope {
   return rest.length === 0 && verbs.includes(verb) && resources.includes(resource);
 }
 
-/** `isScope` as a pattern, for schemas. */
-export const scopePattern = new RegExp(`^(${pick(verbs)}):(${pick(resources)})$`);
+/** In place of scopes, in requests and lists of API keys: everything that the role allows. */
+export const ALL_SCOPES = 'all';
 
-/** The scopes of a new key, without duplicates. An unknown scope is refused (contract §3). */
-export function readScopes(texts: readonly string[]): Outcome<Scope[]> {
+/** A scope of an API key, or `all`, as a pattern for schemas. */
+export const keyScopePattern = new RegExp(`^(${ALL_SCOPES}|(${pick(verbs)}):(${pick(resources)}))$`);
+
+/**
+ * The scopes of a new key, without duplicates; null for `all`. An unknown scope, an empty list, and `all` with other
+ * scopes are refused: a key has all permissions of its role only if the request names `all`.
+ */
+export function readScopes(texts: readonly string[]): Outcome<readonly Scope[] | null> {
+  if (texts.length === 0) return invalidScopes([{ path: 'scopes', message: `must name scopes, or \`${ALL_SCOPES}\`` }]);
+  if (texts.includes(ALL_SCOPES)) {
+    if (texts.every((text) => text === ALL_SCOPES)) return done(null);
+    return invalidScopes([{ path: 'scopes', message: `must not name other scopes together with \`${ALL_SCOPES}\`` }]);
+  }
   const known = new Set<Scope>();
   const errors: FieldError[] = [];
   texts.forEach((text, index) => {
     if (isScope(text)) known.add(text);
     else errors.push({ path: `scopes.${index}`, message: 'is not a known scope' });
   });
-  return errors.length === 0 ? done([...known]) : refuse('VALIDATION_FAILED', 'A scope is unknown.', { errors });
+  return errors.length === 0 ? done([...known]) : invalidScopes(errors);
 }
+
+const invalidScopes = (errors: FieldError[]): Outcome<never> =>
+  refuse('VALIDATION_FAILED', errors.map(({ path, message }) => `${path}: ${message}`).join('; '), { errors });
 
 /**
  * The scopes of a token's `scope` claim (RFC 8693 §4.2: separated by spaces). Null without the claim: everything that
- * the role allows. A claim without a known scope grants nothing, because it requested less than everything.
+ * the role allows. A claim without a known scope grants nothing, because it requested less than everything. With a
+ * `prefix`, only scopes that start with it are read, without it.
  */
-export const scopesOfClaim = (claim: string | undefined): readonly Scope[] | null =>
-  claim === undefined ? null : claim.split(' ').filter(isScope);
+export const scopesOfClaim = (claim: string | undefined, prefix = ''): readonly Scope[] | null =>
+  claim === undefined
+    ? null
+    : claim
+        .split(' ')
+        .filter((text) => text.startsWith(prefix))
+        .map((text) => text.slice(prefix.length))
+        .filter(isScope);
 
 /** The scopes of an API key. A stored empty list means everything that its role allows (null). */
 export const scopesOfKey = (stored: readonly Scope[]): readonly Scope[] | null => (stored.length === 0 ? null : stored);
+
+/** The reverse of `scopesOfKey`. */
+export const storedScopesOf = (scopes: readonly Scope[] | null): readonly Scope[] => scopes ?? [];
 
 /** Whether `granted` covers `needed`. Null grants everything that the role allows, an empty list grants nothing. */
 export const allowsScope = (granted: readonly Scope[] | null, needed: NeededScope): boolean =>

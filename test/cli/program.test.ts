@@ -226,7 +226,10 @@ describe('a home on the command line', () => {
     expect((await here('keys', 'revoke', next)).stdout).toBe(`${next.slice(3, 11)} revoked\n`);
     expect((await here('homes', 'list', '--token', next)).stderr).toMatch(/^401 /);
     expect((await here('keys')).stdout.match(/revoked /g)).toHaveLength(2);
-    expect((await here('keys', 'create', 'x', '--expires', 'soon')).code).toBe(2);
+    expect((await here('keys', 'create', 'x', '--scope', 'all', '--expires', 'soon')).code).toBe(2);
+    expect(await here('keys', 'create', 'x')).toMatchObject({ code: 2, stdout: '' });
+    expect((await here('keys', 'create', 'Everything', '--scope', 'all')).code).toBe(0);
+    expect((await here('keys')).stdout).toMatch(/ Everything +all /);
 
     const bea = (await run('token', '--sub', 'bea', '--email', 'bea@example.com')).stdout.trim();
     expect((await here('members', 'invite', 'bea@example.com', '--role', 'viewer')).code).toBe(0);

@@ -2,15 +2,16 @@ import { describe, expect, it } from 'vitest';
 import {
   allowsScope,
   isScope,
+  keyScopePattern,
   mayGrant,
   type NeededScope,
   readScopes,
   type Scope,
-  scopePattern,
   scopeResources,
   scopesOfClaim,
   scopesOfKey,
   scopeVerbs,
+  storedScopesOf,
 } from '../../src/domain/scopes.ts';
 import { fc } from '../support/properties.ts';
 
@@ -62,13 +63,28 @@ describe('scopes', () => {
     }
   });
 
+  it('of a claim are read without the prefix of the provider', () => {
+    expect(scopesOfClaim('a:read:devices read:homes a:openid', 'a:')).toEqual(['read:devices']);
+    expect(scopesOfClaim('read:devices', 'a:')).toEqual([]);
+    expect(scopesOfClaim(undefined, 'a:')).toBeNull();
+  });
+
   it('of a key are all scopes if none are stored', () => {
     expect(scopesOfKey([])).toBeNull();
     expect(scopesOfKey(['read:devices'])).toEqual(['read:devices']);
+    for (const scopes of [null, ['read:devices']] as const) expect(scopesOfKey(storedScopesOf(scopes))).toEqual(scopes);
   });
 
   it('are known by verb and resource, and stored once', () => {
     expect(readScopes(['read:devices', '*:*', 'read:devices'])).toEqual({ ok: true, value: ['read:devices', '*:*'] });
+  });
+
+  it('of a new key are named, or `all` alone', () => {
+    expect(readScopes(['all'])).toEqual({ ok: true, value: null });
+    for (const scopes of [[], ['all', 'read:devices'], ['*:*', 'all']]) {
+      const outcome = readScopes(scopes);
+      expect(!outcome.ok && outcome.refusal).toMatchObject({ code: 'VALIDATION_FAILED', errors: [{ path: 'scopes' }] });
+    }
   });
 
   it('that are unknown are refused, each by its position', () => {
@@ -120,9 +136,10 @@ describe('granting scopes', () => {
     );
   });
 
-  it('accepts the same scopes as the pattern of the schema', () => {
+  it('accepts the same scopes as the pattern of the schema, which also accepts `all`', () => {
+    expect(keyScopePattern.test('all')).toBe(true);
     for (const text of ['read:devices', '*:*', 'write:*', '*:tenant'])
-      expect([scopePattern.test(text), isScope(text)]).toEqual([true, true]);
+      expect([keyScopePattern.test(text), isScope(text)]).toEqual([true, true]);
     for (const text of [
       'read',
       'read:',
@@ -132,8 +149,10 @@ describe('granting scopes', () => {
       'read:devices\n',
       'platform:admin',
       'read:devices:*',
+      'All',
+      'all ',
     ]) {
-      expect([text, scopePattern.test(text), isScope(text)]).toEqual([text, false, false]);
+      expect([text, keyScopePattern.test(text), isScope(text)]).toEqual([text, false, false]);
     }
   });
 });

@@ -84,7 +84,7 @@ export async function makeWorld(service: HttpService): Promise<World> {
       const requested = await made('PUT', path, { version: 1, capabilities: [{ action: 'open_gate' }] });
       return { changeId: requested.change_id as Uuid, token: requested.dry_run_token as string };
     },
-    async apiKey(token = tenancy.tokens.owner, scopes = []) {
+    async apiKey(token = tenancy.tokens.owner, scopes = ['all']) {
       const { status, body } = await tenancy.call('POST', '/auth/api-keys', { name: 'Walker', scopes }, { token });
       if (status !== 201) throw new Error(JSON.stringify(body));
       return body;

@@ -159,6 +159,7 @@ describe('extreme values', () => {
     expect(without.sort()).toEqual([
       'checkFirmware current_version',
       'confirmCommand token',
+      'createApiKey scopes',
       'createHome timezone',
       'createRelease url',
       'createRelease version',

@@ -48,7 +48,7 @@ async function bothEnd(living: Living): Promise<number> {
 }
 
 const newKey = async (who: ApiClient, more: object = {}): Promise<{ key: string; prefix: string }> => {
-  const made = await who.post('/v1/auth/api-keys', { name: 'k', ...more });
+  const made = await who.post('/v1/auth/api-keys', { name: 'k', scopes: ['all'], ...more });
   expect(made.status).toBe(201);
   return made.body;
 };
@@ -165,7 +165,7 @@ eachDeployment('after a restart', (deployment) => {
     await owner.post('/v1/tenant/members', { email: 'bea@example.com', role: 'user' });
     const agents = await at.token('ada');
     await at.services.authenticate(agents, { via: 'mcp', requestId: randomUUID(), address: null });
-    expect((await at.api(agents).post('/v1/auth/api-keys', { name: 'x' })).status).toBe(403);
+    expect((await at.api(agents).post('/v1/auth/api-keys', { name: 'x', scopes: ['all'] })).status).toBe(403);
     await at.stop();
 
     at = await startService(deployment().env);
@@ -182,7 +182,7 @@ eachDeployment('after a restart', (deployment) => {
     expect((await bea.get('/v1/auth/me')).body.invitations).toHaveLength(1);
     expect((await at.api(agents).get('/v1/auth/me')).status).toBe(200);
     for (const refused of [
-      await at.api(agents).post('/v1/auth/api-keys', { name: 'x' }),
+      await at.api(agents).post('/v1/auth/api-keys', { name: 'x', scopes: ['all'] }),
       await at.api(agents).post('/v1/tenant/members', { email: 'x@example.com', role: 'user' }),
     ]) {
       expect([refused.status, refused.body.code]).toEqual([403, 'FORBIDDEN']);

@@ -79,7 +79,7 @@ describe.runIf(inject('postgresUrl'))('a process that lost its lease', { timeout
   });
 
   it('answers and writes nothing when it resumes, after the network dropped its connections', async () => {
-    const key = (await both.atFirst.post('/v1/auth/api-keys', { name: 'leaked' })).body;
+    const key = (await both.atFirst.post('/v1/auth/api-keys', { name: 'leaked', scopes: ['all'] })).body;
     suspendProcess(both.first.pid);
     expect(both.proxy.freeze()).toBeGreaterThan(1);
     const requested = askFirst();

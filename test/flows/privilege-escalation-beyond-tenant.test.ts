@@ -91,7 +91,10 @@ describe('administration', () => {
     for (const path of ['/v1/devices', '/v1/homes', '/v1/tenant/members', '/v1/auth/api-keys']) {
       expect(sentMessages(await operator.get(path))).toEqual([403, 'TENANT_REQUIRED']);
     }
-    expect(sentMessages(await operator.post('/v1/auth/api-keys', { name: 'x' }))).toEqual([403, 'TENANT_REQUIRED']);
+    expect(sentMessages(await operator.post('/v1/auth/api-keys', { name: 'x', scopes: ['all'] }))).toEqual([
+      403,
+      'TENANT_REQUIRED',
+    ]);
   });
 });
 
@@ -103,7 +106,10 @@ describe('an invitation', () => {
     for (const path of ['/v1/devices', '/v1/homes', '/v1/tenant/members', '/v1/auth/api-keys', '/v1/tenant/policy']) {
       expect(sentMessages(await invited.get(path))).toEqual([403, 'TENANT_REQUIRED']);
     }
-    expect(sentMessages(await invited.post('/v1/auth/api-keys', { name: 'x' }))).toEqual([403, 'TENANT_REQUIRED']);
+    expect(sentMessages(await invited.post('/v1/auth/api-keys', { name: 'x', scopes: ['all'] }))).toEqual([
+      403,
+      'TENANT_REQUIRED',
+    ]);
     expect(await webSocket(invited.token)).toBe(4403);
     // The id of an invitation cannot be used as a user id.
     expect(sentMessages(await otherOwner.patch(`/v1/tenant/members/${id}`, { role: 'owner' }))).toEqual([
@@ -146,7 +152,7 @@ describe('an invitation', () => {
 
 describe('a stored response', () => {
   const idem = { 'idempotency-key': 'one-key-for-all' };
-  const body = { name: 'stored' };
+  const body = { name: 'stored', scopes: ['all'] };
 
   it('with a key is returned only to the user who sent the request', async () => {
     const requester = member.admin;

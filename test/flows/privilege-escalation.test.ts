@@ -80,7 +80,7 @@ describe('an operation reserved for a person', () => {
     const actors = await noPersons();
     const before = await whatPersonsChange();
     const roads: [string, string, unknown?][] = [
-      ['POST', '/v1/auth/api-keys', { name: 'another' }],
+      ['POST', '/v1/auth/api-keys', { name: 'another', scopes: ['all'] }],
       ['POST', '/v1/auth/api-keys', { name: 'narrow', scopes: ['read:devices'] }],
       ['POST', '/v1/auth/api-keys/rotate', { prefix: victim.prefix }],
       ['POST', '/v1/auth/api-keys/revoke', { prefix: victim.prefix }],
@@ -127,7 +127,7 @@ describe('an operation reserved for a person', () => {
     expect(sentMessages(await service.api().post('/v1/auth/session', { token }))).toEqual([403, 'FORBIDDEN']);
     // A second token of the same user is independent.
     const other = service.api(await freshToken(member.owner));
-    expect((await other.post('/v1/auth/api-keys', { name: 'mine' })).status).toBe(201);
+    expect((await other.post('/v1/auth/api-keys', { name: 'mine', scopes: ['all'] })).status).toBe(201);
   });
 });
 
@@ -213,15 +213,14 @@ describe('scopes', () => {
     const wide = await createApiKey(who);
     const wideScoped = await createApiKey(who, { scopes: ['write:devices'] });
     for (const scopes of [
-      undefined,
-      [],
+      ['all'],
       ['*:*'],
       ['write:devices'],
       ['read:*'],
       ['*:devices'],
       ['read:devices', 'read:homes'],
     ]) {
-      const answer = await narrow.post('/v1/auth/api-keys', { name: 'x', ...(scopes && { scopes }) });
+      const answer = await narrow.post('/v1/auth/api-keys', { name: 'x', scopes });
       expect([scopes, ...sentMessages(answer)]).toEqual([scopes, 403, 'INSUFFICIENT_SCOPE']);
     }
     for (const { prefix } of [wide, wideScoped]) {
@@ -259,7 +258,7 @@ describe('scopes', () => {
             ['GET', '/v1/devices'],
             ['GET', '/v1/homes'],
             ['POST', '/v1/homes', { home_name: 'A home' }],
-            ['POST', '/v1/auth/api-keys', { name: 'x' }],
+            ['POST', '/v1/auth/api-keys', { name: 'x', scopes: ['all'] }],
             ['POST', '/ws/ticket'],
           ] as const) {
             const answer = await actor.request(method, path, sent);

@@ -74,7 +74,7 @@ export async function inviteMember(
 
 /** Creates an API key of this user. */
 export async function createApiKey(client: ApiClient, more: object = {}): Promise<{ key: string; prefix: string }> {
-  const created = await client.post('/v1/auth/api-keys', { name: 'a key', ...more });
+  const created = await client.post('/v1/auth/api-keys', { name: 'a key', scopes: ['all'], ...more });
   if (created.status !== 201) throw new Error(JSON.stringify(created.body));
   return created.body;
 }

@@ -1,4 +1,5 @@
 import { useState } from 'react';
+import { ALL_SCOPES } from '../../../src/domain/scopes.ts';
 import type { listApiKeys } from '../../../src/operations/identity/api-keys.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
@@ -66,7 +67,7 @@ export function ApiKeysPage() {
                       </p>
                     )}
                   </td>
-                  <td>{key.scopes.join(', ') || 'all of the role'}</td>
+                  <td>{isEverything(key) ? 'everything that the role allows' : key.scopes.join(', ')}</td>
                   <td className="quiet">{nameOf(key.created_by)}</td>
                   <td className="quiet">
                     <Time at={key.last_used_at} />
@@ -82,6 +83,8 @@ export function ApiKeysPage() {
     </>
   );
 }
+
+const isEverything = ({ scopes }: Key): boolean => scopes.length === 1 && scopes[0] === ALL_SCOPES;
 
 const tones = { active: 'good', expired: 'quiet', revoked: 'bad' } as const;
 

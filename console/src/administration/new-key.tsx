@@ -1,5 +1,5 @@
 import { type FormEvent, useId, useState } from 'react';
-import { scopeResources, scopeVerbs } from '../../../src/domain/scopes.ts';
+import { ALL_SCOPES, scopeResources, scopeVerbs } from '../../../src/domain/scopes.ts';
 import { useChange } from '../api/queries.ts';
 import { Dialog } from '../ui/dialog.tsx';
 import { ChangeError } from '../ui/feedback.tsx';
@@ -12,9 +12,11 @@ const offered = scopeVerbs.flatMap((verb) => [`${verb}:*`, ...scopeResources.map
 export function NewKey({ onCreated }: { onCreated(key: CreatedKey): void }) {
   const [open, setOpen] = useState(false);
   const create = useChange<CreatedKey>([KEYS]);
+  const [isEverything, setEverything] = useState(false);
   const [nameId, endId] = [useId(), useId()];
   const close = (): void => {
     setOpen(false);
+    setEverything(false);
     create.reset();
   };
   const send = (event: FormEvent<HTMLFormElement>): void => {
@@ -27,7 +29,7 @@ export function NewKey({ onCreated }: { onCreated(key: CreatedKey): void }) {
         path: KEYS,
         body: {
           name: given.get('name'),
-          scopes: given.getAll('scope'),
+          scopes: isEverything ? [ALL_SCOPES] : given.getAll('scope'),
           // End of that day in the user's time zone.
           ...(until !== '' && { expires_at: new Date(`${until}T23:59:59`).toISOString() }),
         },
@@ -53,7 +55,18 @@ export function NewKey({ onCreated }: { onCreated(key: CreatedKey): void }) {
             <label htmlFor={endId}>Last valid day (optional)</label>
             <input id={endId} name="until" type="date" />
             <fieldset className="checks">
-              <legend>Scopes (none selected: everything that your role allows)</legend>
+              <legend>Permissions</legend>
+              <label>
+                <input type="radio" name="permissions" checked={!isEverything} onChange={() => setEverything(false)} />{' '}
+                Only the scopes below
+              </label>
+              <label>
+                <input type="radio" name="permissions" checked={isEverything} onChange={() => setEverything(true)} />{' '}
+                Everything that your role allows
+              </label>
+            </fieldset>
+            <fieldset className="checks" disabled={isEverything}>
+              <legend>Scopes</legend>
               {offered.map((scope) => (
                 <label key={scope}>
                   <input type="checkbox" name="scope" value={scope} /> <code>{scope}</code>

@@ -40,13 +40,7 @@ export function addKeys(program: Command, io: Io): void {
       show(
         await api.get<KeyPage>('/v1/auth/api-keys', { limit: String(limit), cursor }),
         ({ keys: page, next_cursor }) => {
-          const rows = page.map((key) => [
-            key.prefix,
-            key.name,
-            key.scopes.join(' ') || 'all',
-            key.last_used_at,
-            stateOf(key),
-          ]);
+          const rows = page.map((key) => [key.prefix, key.name, key.scopes.join(' '), key.last_used_at, stateOf(key)]);
           printTable(io, ['PREFIX', 'NAME', 'SCOPES', 'LAST USED', 'STATE'], rows);
           if (next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${next_cursor}`));
         },
@@ -55,9 +49,9 @@ export function addKeys(program: Command, io: Io): void {
   keys
     .command('create <name>')
     .description('Creates a key and prints only the key on stdout.')
-    .option(
+    .requiredOption(
       '--scope <verb:resource>',
-      'such as read:devices; repeatable; default: everything your role allows',
+      'such as read:devices; repeatable; all for everything that your role allows',
       collectOption,
     )
     .option('--expires <time>', 'lifetime such as 30d, or expiry such as 2027-01-01T00:00:00Z', parseExpiry)
@@ -65,9 +59,9 @@ export function addKeys(program: Command, io: Io): void {
       'after',
       '\nExample:\n  export TWINKEEP_TOKEN=$(twinkeep keys create "Night shift" --scope read:devices)',
     )
-    .action(async (name: string, { scope, expires }: { scope?: string[]; expires?: string }, command: Command) => {
+    .action(async (name: string, { scope, expires }: { scope: string[]; expires?: string }, command: Command) => {
       const { api, show } = createCliContext(io, command);
-      const body = { name, ...(scope && { scopes: scope }), ...(expires !== undefined && { expires_at: expires }) };
+      const body = { name, scopes: scope, ...(expires !== undefined && { expires_at: expires }) };
       show(await api.post<NewKey>('/v1/auth/api-keys', body), printNewKey(io));
     });
   keys

@@ -3,7 +3,15 @@ import { KEY_PREFIX, newApiKey } from '../../domain/api-key.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { atLeast, atMost } from '../../domain/roles.ts';
-import { mayGrant, readScopes, type Scope, scopePattern, scopesOfKey } from '../../domain/scopes.ts';
+import {
+  ALL_SCOPES,
+  keyScopePattern,
+  mayGrant,
+  readScopes,
+  type Scope,
+  scopesOfKey,
+  storedScopesOf,
+} from '../../domain/scopes.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import { keySubject } from '../../store/contract/members.ts';
@@ -20,18 +28,19 @@ const scopes = z
   .array(
     z
       .string()
-      .regex(scopePattern)
+      .regex(keyScopePattern, 'is not a known scope')
       .meta({ examples: ['read:devices', 'execute:commands'] }),
   )
+  .min(1, `must name scopes, or \`${ALL_SCOPES}\``)
   .max(100)
-  .meta({ description: '`<verb>:<resource>`, `*` for all; without scopes the key may do everything the role allows' });
+  .meta({ description: '`<verb>:<resource>`, with `*` for any; or only `all` for everything that the role allows' });
 const key = z.string().meta({ description: 'Shown once' });
 
 const entry = z
   .object({
     prefix: z.string(),
     name: z.string(),
-    scopes: z.array(z.string()),
+    scopes: z.array(z.string()).meta({ description: '`all` alone: everything that the role allows' }),
     created_at: isoTime,
     created_by: uuid.meta({ description: 'The user that the key acts for' }),
     last_used_at: isoTime.nullable(),
@@ -47,7 +56,7 @@ function entryOf(services: Pick<Services, 'apiKeys'>, found: ApiKey): z.infer<ty
   return {
     prefix: found.prefix,
     name: found.name,
-    scopes: [...found.scopes],
+    scopes: [...(scopesOfKey(found.scopes) ?? [ALL_SCOPES])],
     created_at: iso(found.createdAt),
     created_by: found.userId,
     last_used_at: isoOrNull(lastUse === 0 ? null : lastUse),
@@ -107,7 +116,7 @@ export const createApiKey = operation({
   summary: 'Create an API key; it acts as you with at most the role admin, and is shown once',
   input: z.strictObject({
     name: displayName,
-    scopes: scopes.optional(),
+    scopes,
     expires_at: isoTime.nullable().optional().meta({ description: 'When the key expires' }),
   }),
   output: z.object({ status: z.literal('created'), key, prefix: z.string(), name: z.string() }),
@@ -124,7 +133,7 @@ export const createApiKey = operation({
   needs: ['clock', 'locks', 'store'],
   async run(services, { input, caller, idempotent }) {
     const { store, clock } = services;
-    const scopes = readScopes(input.scopes ?? []);
+    const scopes = readScopes(input.scopes);
     if (!scopes.ok) return scopes;
     const granted = checkGrantable(caller, scopes.value);
     if (!granted.ok) return granted;
@@ -141,7 +150,7 @@ export const createApiKey = operation({
         ...{ prefix, hash, userId, expiresAt },
         tenantId: tenantOf(caller),
         name: input.name,
-        scopes: scopes.value,
+        scopes: storedScopesOf(scopes.value),
         roleCap: 'admin',
         createdAt: now,
         lastUsedAt: null,
@@ -204,7 +213,7 @@ export const rotateApiKey = operation({
       const found = await findKey(services, { ...caller, role: actor.role }, input.prefix);
       if (!found.ok) return found;
       const old = found.value;
-      const granted = checkGrantable(caller, old.scopes);
+      const granted = checkGrantable(caller, scopesOfKey(old.scopes));
       if (!granted.ok) return granted;
       const now = clock.now();
       if (old.revokedAt !== null) return refuse('CONFLICT', 'The key is revoked: create a new one.');
@@ -251,8 +260,8 @@ async function capFor(
 }
 
 /** A new key must not have more scopes than the credential that creates it. */
-function checkGrantable({ scopes: held }: Caller, requested: readonly Scope[]): Outcome<null> {
-  return mayGrant(held, scopesOfKey(requested))
+function checkGrantable({ scopes: held }: Caller, requested: readonly Scope[] | null): Outcome<null> {
+  return mayGrant(held, requested)
     ? done(null)
     : refuse('INSUFFICIENT_SCOPE', 'The key must not have scopes that your credential lacks.');
 }

@@ -328,7 +328,7 @@ describe('a connection', () => {
     await service.call('POST', '/v1/auth/logout', { token, body: {} });
     await expect.poll(() => out.closed[0]?.code).toBe(4401);
 
-    const { body: key } = await mine.call('POST', '/auth/api-keys', { name: 'Ends' });
+    const { body: key } = await mine.call('POST', '/auth/api-keys', { name: 'Ends', scopes: ['all'] });
     const byKey = connect(key.key);
     await expect.poll(() => byKey.acked.length).toBe(1);
     await mine.call('POST', '/auth/api-keys/revoke', { prefix: key.prefix });

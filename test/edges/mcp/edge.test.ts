@@ -264,7 +264,7 @@ describe('a token', () => {
   it('presented here is not a person’s token from then on', async () => {
     await open();
     await sendRequest(rpc('ping'));
-    const { status, body } = await mine.call('POST', '/auth/api-keys', { name: 'mine' });
+    const { status, body } = await mine.call('POST', '/auth/api-keys', { name: 'mine', scopes: ['all'] });
     expect([status, body.code]).toEqual([403, 'FORBIDDEN']);
   });
 });

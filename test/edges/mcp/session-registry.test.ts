@@ -128,7 +128,7 @@ describe('a session', () => {
 
   it('ends with its credential: a revoked key, a removed member', async () => {
     await open({ mcpLimits: { checkIntervalMs: 20 } });
-    const { body: key } = await mine.call('POST', '/auth/api-keys', { name: 'agent' });
+    const { body: key } = await mine.call('POST', '/auth/api-keys', { name: 'agent', scopes: ['all'] });
     const byKey = { authorization: `Bearer ${key.key}` };
     const ofKey = await listen(await begin(byKey));
     const asViewer = { authorization: `Bearer ${mine.tokens.viewer}` };

@@ -344,7 +344,7 @@ describe('a token that is presented at /mcp', () => {
     expect((await call('POST', '/homes', { home_name: 'x' })).status).toBe(201);
     expect((await call('GET', '/auth/api-keys')).status).toBe(200);
     for (const [path, body] of [
-      ['/auth/api-keys', { name: 'x' }],
+      ['/auth/api-keys', { name: 'x', scopes: ['all'] }],
       ['/tenant/members', { email: 'x@example.com', role: 'user' }],
       ['/auth/cli/approve', { code: 'x'.repeat(43), user_code: 'ABCDEF' }],
     ] as const) {

@@ -7,7 +7,7 @@ import type { Sealer } from '../../../domain/sealing.ts';
 import type { EpochMs } from '../../../domain/values.ts';
 import { ProviderUnavailable } from '../../../operations/faults.ts';
 import { LEEWAY_S } from '../../../services/tokens.ts';
-import { type PlatformClaim, type ProofOfSubject, proofOf } from './external-tokens.ts';
+import { type PlatformClaim, type ProofOfSubject, proofOf, type ScopeClaimSettings } from './external-tokens.ts';
 import { boundedFetch } from './fetch-json.ts';
 import type { Provider } from './provider.ts';
 
@@ -27,6 +27,7 @@ const attemptSchema = z.object({
 export interface BrowserSignInSettings {
   client: { id: string; secret: string | null };
   platformClaim: PlatformClaim | null;
+  scopeClaim: ScopeClaimSettings;
   /** The redirect URI; known once the service listens. */
   redirectUri(): string;
 }
@@ -98,7 +99,12 @@ export class BrowserSignIn {
     const idToken = tokens.id_token ?? '';
     const claims = await this.#provider.verify(idToken, this.#settings.client.id);
     if (claims === null) return refuse('FORBIDDEN', 'The identity provider’s token is not valid.');
-    const proof = proofOf(await this.#withEmail(configuration, tokens, claims), idToken, this.#settings.platformClaim);
+    const { platformClaim, scopeClaim } = this.#settings;
+    const proof = proofOf(await this.#withEmail(configuration, tokens, claims), idToken, {
+      platformClaim,
+      // An ID token has no scopes: it is issued to the service's own client, for the person at the browser.
+      scopeClaim: { ...scopeClaim, required: false },
+    });
     if (proof === null || !proof.person) {
       return refuse('FORBIDDEN', 'The identity provider’s token does not identify a user.');
     }

@@ -18,9 +18,18 @@ export interface PlatformClaim {
   value: string;
 }
 
+/** How the `scope` claim of the provider's access tokens is read. */
+export interface ScopeClaimSettings {
+  /** Whether a token without the claim grants nothing; otherwise it grants everything that the role allows. */
+  required: boolean;
+  /** Before each scope of this service, such as `twinkeep:`; empty for providers without. */
+  prefix: string;
+}
+
 export interface ExternalTokenSettings {
   audience: string;
   platformClaim: PlatformClaim | null;
+  scopeClaim: ScopeClaimSettings;
 }
 
 /** Verifies tokens of the external identity provider. */
@@ -29,14 +38,21 @@ export function externalTokenVerifier(provider: Provider, settings: ExternalToke
     recognises: (credential) => issuerOf(credential) === provider.issuer,
     async verify(credential) {
       const payload = await provider.verify(credential, settings.audience);
-      const proof = payload === null ? null : proofOf(payload, credential, settings.platformClaim);
+      const proof = payload === null ? null : proofOf(payload, credential, settings);
       return proof === null ? null : { ...proof, until: Math.min(proof.until, referenceOf(clock) + REVERIFY_MS) };
     },
   };
 }
 
 /** The proof in a verified token of an external issuer; null if a claim cannot be used. */
-export function proofOf(payload: JWTPayload, token: string, claim: PlatformClaim | null): ProofOfSubject | null {
+export function proofOf(
+  payload: JWTPayload,
+  token: string,
+  {
+    platformClaim: claim,
+    scopeClaim: { required, prefix },
+  }: Pick<ExternalTokenSettings, 'platformClaim' | 'scopeClaim'>,
+): ProofOfSubject | null {
   const { iss = '', sub, exp = 0, iat, jti, sid, email, email_verified, cnf } = payload;
   const scope = scopeClaim(payload);
   // Bound to a key of its holder (RFC 7800): accepting it as a bearer token would void that protection.
@@ -51,7 +67,7 @@ export function proofOf(payload: JWTPayload, token: string, claim: PlatformClaim
   const expiresAt = Math.min(Math.floor(exp * 1000), MAX_TIME);
   return {
     subject: { iss, sub, email: verified ? email : null, emailVerified: verified },
-    scopes: scopesOfClaim(scope),
+    scopes: scopesOfClaim(scope ?? (required ? '' : undefined), prefix),
     // Never derived from the scope, which a client can request: only from the provider's claim about the person.
     platformAdmin: claim !== null && matches(payload[claim.name], claim.value),
     person: !isOfClient(payload),

@@ -51,7 +51,7 @@ describe('an audit entry of an action', () => {
   });
 
   it('with a key has its prefix', async () => {
-    const { key, prefix } = (await mine.call('POST', '/auth/api-keys', { name: 'k' })).body;
+    const { key, prefix } = (await mine.call('POST', '/auth/api-keys', { name: 'k', scopes: ['all'] })).body;
     await mine.call('POST', '/homes', { home_name: 'Cabin' }, { token: key });
     expect(await entries('?limit=2')).toMatchObject([
       { action: 'createHome', key: prefix, by: mine.userId },

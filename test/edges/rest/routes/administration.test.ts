@@ -68,7 +68,7 @@ it('no API key is a platform operator, not even of an operator', async () => {
   await service.updateUser(me.user.id, { tenantId, role: 'owner' });
   const made = await call('POST', '/auth/api-keys', {
     token: await service.token('both'),
-    body: { name: 'All' },
+    body: { name: 'All', scopes: ['all'] },
   });
   expect(made.status).toBe(201);
   const refused = await call('GET', '/admin/tenants', { headers: { 'X-API-Key': made.body.key } });

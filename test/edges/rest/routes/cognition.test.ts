@@ -379,7 +379,7 @@ describe('an observation', () => {
   it('expires a day later', async () => {
     const { id } = await spoken();
     const waiting = await world.observe(await world.addLight());
-    const token = await key();
+    const token = await key('all');
     world.service.clock.advance(CONTEXT_LIFE_MS);
     const { body } = await world.tenant.call('GET', `/cognition/proposals/${id}`, undefined, { token });
     expect(body.proposal).toMatchObject({ status: 'expired', reason: 'It is dark.' });

@@ -1,3 +1,4 @@
+import { decodeJwt } from 'jose';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DROPPED_ANSWER } from '../../../../src/store/contract.ts';
 import { type CallResult, type HttpService, startHttpService } from '../../../support/http-service.ts';
@@ -15,14 +16,14 @@ const HOUR = 3_600_000;
 
 const post = (path: string, token: string | undefined, body?: unknown, headers: Record<string, string> = {}) =>
   service.call('POST', `/v1${path}`, { token, body, headers });
-const create = (token: string, body: object = { name: 'build' }, headers?: Record<string, string>) =>
+const create = (token: string, body: object = { name: 'build', scopes: ['all'] }, headers?: Record<string, string>) =>
   post('/auth/api-keys', token, body, headers);
 const list = (token: string, query = '') => service.call('GET', `/v1/auth/api-keys${query}`, { token });
 const me = (key: string) => service.call('GET', '/v1/auth/me', { token: key });
 const answer = ({ status, body }: CallResult) => [status, body.code];
 
 async function newKey(token = owner.token, more: object = {}): Promise<{ key: string; prefix: string }> {
-  const { status, body } = await create(token, { name: 'build', ...more });
+  const { status, body } = await create(token, { name: 'build', scopes: ['all'], ...more });
   expect(status).toBe(201);
   return body;
 }
@@ -75,28 +76,50 @@ describe('a new key', () => {
     expect(answer(await post('/homes', viewers.key, { home_name: 'x' }))).toEqual([403, 'FORBIDDEN_ROLE']);
   });
 
-  it('has the permissions of its scopes, or all of its role without scopes', async () => {
+  it('has the permissions of its scopes, or all of its role with `all`', async () => {
     const { key } = await newKey(owner.token, { scopes: ['read:*'] });
     expect((await service.call('GET', '/v1/homes', { token: key })).status).toBe(200);
     expect(answer(await post('/homes', key, { home_name: 'x' }))).toEqual([403, 'INSUFFICIENT_SCOPE']);
-    const all = await newKey(owner.token, { scopes: [] });
+    const all = await newKey(owner.token, { scopes: ['all'] });
     expect((await post('/homes', all.key, { home_name: 'x' })).status).toBe(201);
+    const scopes = (await list(owner.token)).body.keys.map((listed: { scopes: string[] }) => listed.scopes);
+    expect(scopes.sort()).toEqual([['all'], ['read:*']]);
   });
 
   it.each([
-    ['without a name', {}],
-    ['with a blank name', { name: ' ' }],
-    ['with a name of 101 characters', { name: 'x'.repeat(101) }],
+    ['without a name', { scopes: ['all'] }],
+    ['with a blank name', { name: ' ', scopes: ['all'] }],
+    ['with a name of 101 characters', { name: 'x'.repeat(101), scopes: ['all'] }],
     ['with an unknown scope', { name: 'x', scopes: ['read:everything'] }],
     ['with a scope that is none', { name: 'x', scopes: ['read'] }],
     ['with a platform scope', { name: 'x', scopes: ['platform:admin'] }],
     ['with a scope of three parts', { name: 'x', scopes: ['read:devices:*'] }],
     ['with scopes that are not a list', { name: 'x', scopes: 'read:devices' }],
-    ['with an invalid expiry', { name: 'x', expires_at: 'tomorrow' }],
-    ['with an end in the past', { name: 'x', expires_at: '2020-01-01T00:00:00.000Z' }],
-    ['with an unknown member', { name: 'x', role: 'owner' }],
+    ['without scopes', { name: 'x' }],
+    ['with an empty list of scopes', { name: 'x', scopes: [] }],
+    ['with `all` beside a scope', { name: 'x', scopes: ['all', 'read:devices'] }],
+    ['with `all` in place of a list', { name: 'x', scopes: 'all' }],
+    ['with an invalid expiry', { name: 'x', scopes: ['all'], expires_at: 'tomorrow' }],
+    ['with an end in the past', { name: 'x', scopes: ['all'], expires_at: '2020-01-01T00:00:00.000Z' }],
+    ['with an unknown member', { name: 'x', scopes: ['all'], role: 'owner' }],
   ])('%s is 400', async (_, body) => {
     expect(answer(await create(owner.token, body))).toEqual([400, 'VALIDATION_FAILED']);
+  });
+
+  it('has scopes that its request names: an empty list is refused with the reason', async () => {
+    const { body } = await create(owner.token, { name: 'x', scopes: [] });
+    expect(body.errors).toEqual([{ path: 'scopes', message: 'must name scopes, or `all`' }]);
+    const narrow = await service.token(`${decodeJwt(owner.token).sub}`, { scope: 'read:devices write:tenant' });
+    const asNarrow = (scopes: string[]) => create(narrow, { name: 'x', scopes });
+    expect(answer(await asNarrow(['all']))).toEqual([403, 'INSUFFICIENT_SCOPE']);
+    expect((await asNarrow(['read:devices'])).status).toBe(201);
+  });
+
+  it('made without scopes by an earlier version still has all of its role, and is shown with `all`', async () => {
+    const { key, prefix } = await newKey();
+    expect(service.store.apiKeys.get(prefix)?.scopes).toEqual([]);
+    expect((await post('/homes', key, { home_name: 'x' })).status).toBe(201);
+    expect((await list(owner.token)).body.keys[0].scopes).toEqual(['all']);
   });
 
   it('is refused to a user with a hundred keys, until one is revoked', async () => {
@@ -121,15 +144,18 @@ describe('a new key', () => {
 
 describe('a stored response', () => {
   it('shows the key to the same request again, and not after the key is revoked or rotated', async () => {
-    const first = await create(owner.token, { name: 'a' }, { 'idempotency-key': 'k' });
-    const again = await create(owner.token, { name: 'a' }, { 'idempotency-key': 'k' });
+    const first = await create(owner.token, { name: 'a', scopes: ['all'] }, { 'idempotency-key': 'k' });
+    const again = await create(owner.token, { name: 'a', scopes: ['all'] }, { 'idempotency-key': 'k' });
     expect([again.status, again.body]).toEqual([201, first.body]);
     expect(again.headers.get('idempotent-replayed')).toBe('true');
     const { prefix } = first.body;
     const rotate = () => post('/auth/api-keys/rotate', owner.token, { prefix }, { 'idempotency-key': 'r' });
     const rotated = await rotate();
     expect((await rotate()).body).toEqual(rotated.body);
-    expect(answer(await create(owner.token, { name: 'a' }, { 'idempotency-key': 'k' }))).toEqual([409, 'CONFLICT']);
+    expect(answer(await create(owner.token, { name: 'a', scopes: ['all'] }, { 'idempotency-key': 'k' }))).toEqual([
+      409,
+      'CONFLICT',
+    ]);
     await post('/auth/api-keys/revoke', owner.token, { prefix: rotated.body.prefix }, { 'idempotency-key': 'v' });
     expect(answer(await rotate())).toEqual([409, 'CONFLICT']);
     const revoked = await post(
@@ -143,7 +169,7 @@ describe('a stored response', () => {
 
   it('is dropped with the member whose key it shows', async () => {
     const token = await service.member(owner.tenantId, 'user');
-    await create(token, { name: 'a' }, { 'idempotency-key': 'k' });
+    await create(token, { name: 'a', scopes: ['all'] }, { 'idempotency-key': 'k' });
     const { id } = (await me(token)).body.user;
     expect(service.store.idempotencyRows.size).toBe(1);
     expect((await service.call('DELETE', `/v1/tenant/members/${id}`, { token: owner.token })).status).toBe(204);

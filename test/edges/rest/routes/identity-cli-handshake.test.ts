@@ -223,7 +223,8 @@ describe('the CLI handshake', () => {
   it('is approved by a person, never by an API key', async () => {
     await page();
     const { token } = await service.owner();
-    const { key } = (await service.call('POST', '/v1/auth/api-keys', { token, body: { name: 'x' } })).body;
+    const { key } = (await service.call('POST', '/v1/auth/api-keys', { token, body: { name: 'x', scopes: ['all'] } }))
+      .body;
     const body = { code, user_code: userCodeOf(code) };
     expect((await service.call('POST', '/v1/auth/cli/approve', { token: key, body })).body.code).toBe('FORBIDDEN');
     expect((await poll()).body).toEqual({ status: 'pending' });

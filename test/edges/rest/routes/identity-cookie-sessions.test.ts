@@ -155,7 +155,7 @@ describe('a cookie session', () => {
   });
 
   it('cannot be opened with an API key, which is not a person’s', async () => {
-    const body = { name: 'Night shift' };
+    const body = { name: 'Night shift', scopes: ['all'] };
     const { key } = (await service.call('POST', '/v1/auth/api-keys', { token, body })).body;
     const { status, body: notified } = await open(key);
     expect([status, notified.code, browser.cookies.size]).toEqual([403, 'FORBIDDEN', 0]);
@@ -167,7 +167,8 @@ describe('a cookie session', () => {
     expect((await open(await service.token('ada', { jti: 'before' }))).body.code).toBe('FORBIDDEN');
     await open();
     const headers = { 'x-csrf-token': await csrf() };
-    const invite = () => browser.request('POST', '/v1/auth/api-keys', { body: { name: 'x' }, headers });
+    const invite = () =>
+      browser.request('POST', '/v1/auth/api-keys', { body: { name: 'x', scopes: ['all'] }, headers });
     expect((await invite()).status).toBe(201);
     await service.identity.authenticate(token, asking);
     expect((await invite()).body.code).toBe('FORBIDDEN');

@@ -19,14 +19,14 @@ const lowered = { capabilities: [{ action: 'open' }, { action: 'close' }] };
 beforeAll(async () => {
   service = await startHttpServiceOnDatabase();
   mine = await makeTestTenant(service);
-  const key = async (scopes?: string[]) =>
-    (await mine.call('POST', '/auth/api-keys', { name: 'agent', ...(scopes && { scopes }) })).body.key;
+  const key = async (...scopes: string[]) =>
+    (await mine.call('POST', '/auth/api-keys', { name: 'agent', scopes })).body.key;
   const seen = await service.token(decodeJwt(mine.tokens.owner).sub as string);
   await (await mcpClient(service.url, seen)).close();
   programs = {
-    'a key without scopes': await key(),
-    'a key with every scope': await key(['*:*']),
-    'a key with the two scopes': await key(['execute:commands', 'write:manifests']),
+    'a key with all scopes of the role': await key('all'),
+    'a key with every scope': await key('*:*'),
+    'a key with the two scopes': await key('execute:commands', 'write:manifests'),
     'a token that was presented at /mcp': seen,
   };
   await mine.call('PATCH', '/tenant/policy', { confirm_by: 'person' });
@@ -76,7 +76,7 @@ describe('a manifest', () => {
     const { version } = await manifestOf();
     const put = await mine.call('PUT', `/devices/${garage}/manifest`, { ...lowered, version });
     expect([put.status, put.body.code]).toEqual([409, 'DRY_RUN_REQUIRED']);
-    expect(await opened(programs['a key without scopes'] as string)).toBe('DRY_RUN_REQUIRED');
+    expect(await opened(programs['a key with all scopes of the role'] as string)).toBe('DRY_RUN_REQUIRED');
     for (const [name, token] of Object.entries(programs)) {
       const path = `/change-requests/${put.body.change_id}`;
       const body = { dry_run_token: put.body.dry_run_token };
@@ -88,7 +88,7 @@ describe('a manifest', () => {
     }
     const confirmed = await mine.call('POST', `/change-requests/${put.body.change_id}/approve`);
     expect(confirmed.status).toBe(200);
-    expect(await opened(programs['a key without scopes'] as string)).toBeUndefined();
+    expect(await opened(programs['a key with all scopes of the role'] as string)).toBeUndefined();
   });
 });
 

@@ -273,7 +273,7 @@ it('a policy that changes during the lookup of a token applies', async () => {
 describe('credentials as users and programs obtain them', () => {
   /** All kinds of credentials of one user; each confirms a command by its inbox entry. */
   async function allOf(token: string): Promise<Record<string, (path: string) => Promise<number>>> {
-    const made = await service.call('POST', '/v1/auth/api-keys', { token, body: { name: 'agent' } });
+    const made = await service.call('POST', '/v1/auth/api-keys', { token, body: { name: 'agent', scopes: ['all'] } });
     const browser = browserAt(service.url);
     await browser.request('POST', '/v1/auth/session', { body: { token } });
     const csrf = (await browser.request('GET', '/v1/auth/csrf')).body.csrf_token;
@@ -310,7 +310,7 @@ describe('credentials as users and programs obtain them', () => {
 
   it('a token that was presented at /mcp loosens no policy, and neither does a key', async () => {
     await setPolicy('person');
-    const made = await mine.call('POST', '/auth/api-keys', { name: 'agent' });
+    const made = await mine.call('POST', '/auth/api-keys', { name: 'agent', scopes: ['all'] });
     const seen = await service.token(decodeJwt(mine.tokens.owner).sub as string);
     await service.identity.authenticate(seen, { via: 'mcp', requestId: v7(), address: null });
     for (const token of [made.body.key, seen]) {

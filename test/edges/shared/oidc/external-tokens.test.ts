@@ -19,13 +19,16 @@ afterEach(() => issuer.close());
 
 interface More {
   jwksUri?: string;
-  platformClaim?: { name: string; value: string };
+  platformClaim?: { name: string; value: string } | null;
+  scopeClaim?: { required: boolean; prefix: string };
   issuer?: string;
 }
 
-function verifier({ jwksUri, platformClaim, issuer: named = issuer.url }: More = {}) {
+const OPTIONAL = { required: false, prefix: '' };
+
+function verifier({ jwksUri, platformClaim = null, scopeClaim = OPTIONAL, issuer: named = issuer.url }: More = {}) {
   const provider = makeProvider({ issuer: named, jwksUri: jwksUri ?? null }, { clock, log: silentLog });
-  return externalTokenVerifier(provider, { audience: AUDIENCE, platformClaim: platformClaim ?? null }, clock);
+  return externalTokenVerifier(provider, { audience: AUDIENCE, platformClaim, scopeClaim }, clock);
 }
 
 const now = () => Math.floor(clock.now() / 1000);
@@ -165,6 +168,22 @@ describe('an access token of the provider', () => {
       expect((await verified({ scope }))?.scopes, scope).toEqual([]);
     }
     expect((await verified({ scope: undefined }))?.scopes).toBeNull();
+  });
+
+  it('has no permissions without the claim where it is required', async () => {
+    const scopeClaim = { required: true, prefix: '' };
+    expect((await verified({}, { scopeClaim }))?.scopes).toEqual([]);
+    expect((await verified({ scp: ['read:devices'] }, { scopeClaim }))?.scopes).toEqual(['read:devices']);
+    expect((await verified({ scope: 'openid read:homes' }, { scopeClaim }))?.scopes).toEqual(['read:homes']);
+  });
+
+  it('is limited to the scopes with the prefix, where there is one', async () => {
+    const scopeClaim = { required: false, prefix: 'twinkeep:' };
+    const scope = 'openid twinkeep:read:devices read:homes twinkeep:read twinkeep:twinkeep:read:plans Twinkeep:*:*';
+    expect((await verified({ scope }, { scopeClaim }))?.scopes).toEqual(['read:devices']);
+    expect((await verified({ scope: 'read:devices' }, { scopeClaim }))?.scopes).toEqual([]);
+    expect((await verified({ scp: ['twinkeep:*:*'] }, { scopeClaim }))?.scopes).toEqual(['*:*']);
+    expect((await verified({}, { scopeClaim }))?.scopes).toBeNull();
   });
 
   it('is limited by `scp` too, a string or a list, for providers that use it instead of `scope`', async () => {
