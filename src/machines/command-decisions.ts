@@ -140,11 +140,10 @@ export const hasSession = (
 
 /** Marks the command as written, which is committed before it is sent. `timeout_s` counts from the first write. */
 export function write(context: CommandContext, event: Writing): Decided {
-  const { tenantId, deviceId, id, messageId, origin, action } = context.fixed;
+  const { tenantId, deviceId, id, messageId, origin, action, params } = context.fixed;
   const { requestId } = origin;
   const { sessionId } = event.type === 'session.ready' ? event : (event.cause.session as { sessionId: string });
   const { dispatchedAt, expiresAt, firstWrittenAt, writes, supplement } = deliveryOf(context);
-  const params = supplement ? { ...context.fixed.params, ...supplement } : context.fixed.params;
   const output: Output = {
     type: 'command.write',
     tenantId,
@@ -152,7 +151,10 @@ export function write(context: CommandContext, event: Writing): Decided {
     commandId: id,
     sessionId,
     critical: isCritical(context),
-    message: { messageId, requestId, action, params, issuedAt: dispatchedAt, expiresAt },
+    message: {
+      ...{ messageId, requestId, action, params, issuedAt: dispatchedAt, expiresAt },
+      ...(supplement && { supplement }),
+    },
   };
   const changes = { sessionId, firstWrittenAt: firstWrittenAt ?? event.at, writes: writes + 1 };
   return { changes: updateDelivery(context, changes), outputs: [output] };

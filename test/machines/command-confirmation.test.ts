@@ -202,7 +202,7 @@ describe('a confirmation', () => {
     const restored = commandDefinition.fromStored(flatContext(commandDefinition.toStored(command.context)));
     expect(restored.live.delivery?.supplement).toEqual(supplement);
     const [write] = ofType(command.send(ready('s2', T0 + 11_000)).outputs, 'command.write');
-    expect(write?.message.params).toEqual(supplement);
+    expect(write?.message).toMatchObject({ params: { level: 70 }, supplement });
     expect(command.context.fixed.params).toEqual({ level: 70 });
     expect(JSON.stringify(commandDefinition.toAdminView(command.context))).not.toContain('signature');
   });

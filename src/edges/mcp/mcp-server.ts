@@ -24,12 +24,21 @@ import { refusalOf } from '../../operations/faults.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
 import type { Perform } from '../../operations/perform.ts';
 import { SERVICE_VERSION } from '../../operations/platform/system.ts';
+import { checkAccess } from '../shared/live/authorization.ts';
+import { NO_SUBSCRIPTION } from '../shared/live/subscription.ts';
 import type { ClientInteraction, ElicitationReply } from './client-interaction.ts';
 import { completeArgument } from './completions.ts';
 import { type McpTransport, requestContextOf, type ToolCallRequest } from './mcp-transport.ts';
 import { promptsFor, renderPrompt } from './prompts.ts';
-import { listResources, parseResourceUri, readResource, resources, resourceTemplates } from './resources.ts';
-import type { Subscriber, Subscriptions } from './subscriptions.ts';
+import {
+  listResources,
+  parseResourceUri,
+  readResource,
+  refusalError,
+  resources,
+  resourceTemplates,
+} from './resources.ts';
+import { requiredAccessOf, type Subscriber, type Subscriptions } from './subscriptions.ts';
 import { refusalResult, withTextContent } from './tool-results.ts';
 import { findTool, toolsFor } from './tools/tool-list.ts';
 
@@ -133,7 +142,10 @@ export class McpServer {
         // Refuses a resource that does not exist or that the caller may not read, as resources/read does.
         await readResource(perform, caller, uri);
         const named = parseResourceUri(uri);
-        if (named === null || !subscriptions.add(subscriber, named)) throw invalidParams('Too many subscriptions.');
+        if (named === null) throw invalidParams('uri is not a resource of this service.');
+        const refusal = checkAccess(caller, { ...NO_SUBSCRIPTION, kinds: requiredAccessOf(named.kind) });
+        if (refusal !== null) throw refusalError(refusal, uri);
+        if (!subscriptions.add(subscriber, named)) throw invalidParams('Too many subscriptions.');
         return {};
       }),
     );

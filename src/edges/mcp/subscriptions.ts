@@ -2,8 +2,9 @@ import type { Actors } from '../../actors/contract.ts';
 import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { ActorKind } from '../../machines/outputs.ts';
+import { type LiveSubject, readAccess } from '../shared/live/read-access.ts';
 import type { AccessRequirement } from '../shared/live/subscription.ts';
-import { type ResourceKind, resources } from './resources.ts';
+import type { ResourceKind } from './resources.ts';
 
 /** Per session. */
 const MAX_SUBSCRIPTIONS = 200;
@@ -62,7 +63,7 @@ export class Subscriptions implements SizeReporter {
   /** Role and scope that the subscriptions of this subscriber need. */
   requiredAccess(subscriber: Subscriber): ReadonlyMap<string, AccessRequirement> {
     const kinds = new Set([...(this.#resourcesBySubscriber.get(subscriber)?.values() ?? [])].map(({ kind }) => kind));
-    return new Map([...kinds].flatMap((kind) => requiredAccessOf(kind)));
+    return new Map([...kinds].flatMap((kind) => [...requiredAccessOf(kind)]));
   }
 
   sizes(): CollectionSizes {
@@ -145,7 +146,13 @@ const actorKinds: Readonly<Record<ResourceKind, ActorKind | 'home'>> = {
 
 const keyOf = (kind: ResourceKind, id: Uuid): string => `${actorKinds[kind]} ${id}`;
 
-function requiredAccessOf(kind: ResourceKind): [string, AccessRequirement][] {
-  const { role, scope } = resources[kind].operation;
-  return role === null || scope === null ? [] : [[kind, { role, scope }]];
-}
+/** What the notifications about a resource reveal: those about a home follow from changes of its devices. */
+const revealedBy: Readonly<Record<ResourceKind, readonly LiveSubject[]>> = {
+  homes: ['home', 'device'],
+  devices: ['device'],
+  plans: ['plan'],
+};
+
+/** Role and scope that a subscription to resources of this kind needs. */
+export const requiredAccessOf = (kind: ResourceKind): ReadonlyMap<string, AccessRequirement> =>
+  new Map(revealedBy[kind].map((subject) => [subject, readAccess(subject)]));

@@ -7,6 +7,7 @@ import { envelopeSchema } from '../../protocol/envelope-schema.ts';
 import { cloudPayloads, devicePayloads } from '../../protocol/payloads.ts';
 import { signingKey } from '../../protocol/signature.ts';
 import {
+  type Channel,
   type CloudMessageType,
   COMMAND_CHANNEL,
   cloudMessageTypes,
@@ -15,6 +16,7 @@ import {
 } from '../../protocol/topics.ts';
 import { type Addresses, type AsyncApiPart, ref } from '../shared/asyncapi-builder.ts';
 import { defaultMqttLimits } from './mqtt-limits.ts';
+import { channelAccess } from './user-session.ts';
 
 type MessageType = DeviceChannel | CloudMessageType;
 
@@ -203,12 +205,22 @@ function operation(type: MessageType): JsonObject {
   };
 }
 
+function relaySummary(channel: Channel): string {
+  const sent = channel === COMMAND_CHANNEL ? 'sent to' : 'accepted from';
+  const hidden =
+    channel === COMMAND_CHANNEL
+      ? ' Parameters that the service adds for the device, such as the signed URL of a firmware, are left out; ' +
+        '`payload_hash` and `signature` are those of the message to the device.'
+      : '';
+  return `Sent to users of the tenant that are subscribed to the topic, as it was ${sent} the device. Requires the scope \`${channelAccess[channel].scope}\`.${hidden}`;
+}
+
 /** Messages from and to a tenant's devices are relayed to its users. */
 const relay = (name: string, types: readonly MessageType[]): JsonObject => ({
   action: 'send',
   channel: ref.channel(name),
   title: `Relay ${name} to users`,
-  summary: `Sent to users of the tenant that are subscribed to the topic, as it was ${name === COMMAND_CHANNEL ? 'sent to' : 'accepted from'} the device.`,
+  summary: relaySummary(name as Channel),
   messages: types.map((type) => ref.messageOf(name, type)),
   bindings: QOS,
   security: [ref.security('userSession')],
@@ -229,7 +241,8 @@ const DEVICE_SESSION = `A device signs in (layer 1) with client identifier \`<de
 const USER_SESSION =
   'A user signs in with user name `jwt` and a token or an API key as password, and may subscribe below ' +
   '`proto/{own tenant}/device/…`, wildcards included, but not publish. Requires the role `user` and, if the credential ' +
-  'has scopes, `read:devices`. The connection ends when the credential expires or is revoked.';
+  'has scopes, `read:devices`; `cmd` and `cmd_ack` require `read:commands` too: a filter for these alone gets 0x80, and ' +
+  'a wildcard does not select them. The connection ends when the credential expires or is revoked.';
 
 function servers({ httpUrl, mqttUrl }: Addresses): JsonObject {
   const mqtt = new URL(mqttUrl);

@@ -104,6 +104,14 @@ export class CommandWriter {
   #writeCommand(output: CommandWrite): boolean {
     const { services, devices, lease } = this.#parts;
     const { message } = output;
+    const shown = {
+      command_id: output.commandId,
+      action: message.action,
+      params: message.params,
+      issued_at: message.issuedAt,
+      expires_at: message.expiresAt,
+    };
+    const payload = message.supplement ? { ...shown, params: { ...shown.params, ...message.supplement } } : shown;
     const session = devices.get(output.deviceId);
     const now = services.clock.now();
     return (
@@ -113,26 +121,21 @@ export class CommandWriter {
       session.tenantId === output.tenantId &&
       session.expiresAt > now &&
       !isTenantKnownInactive(services.actors, output.tenantId) &&
-      this.#write(
-        session,
-        {
-          type: 'cmd',
-          payload: {
-            command_id: output.commandId,
-            action: message.action,
-            params: message.params,
-            issued_at: message.issuedAt,
-            expires_at: message.expiresAt,
-          },
-        },
-        message.messageId,
-        message.requestId,
-      )
+      this.#write(session, { type: 'cmd', payload }, message.messageId, message.requestId, shown)
     );
   }
 
-  /** False if no byte of it was or will be sent. */
-  #write(session: DeviceSession, content: CloudPayload, messageId: string, requestId: string): boolean {
+  /**
+   * False if no byte of it was or will be sent. `shown` is the payload that subscribed users receive, if it is not the
+   * device's.
+   */
+  #write(
+    session: DeviceSession,
+    content: CloudPayload,
+    messageId: string,
+    requestId: string,
+    shown: CloudPayload['payload'] = content.payload,
+  ): boolean {
     const { services, userSessions, meter } = this.#parts;
     if (session.commandQos === null || session.ended) return false;
     const text = composeMessage({
@@ -153,7 +156,8 @@ export class CommandWriter {
     if (!session.connection.send(encodePublish(session.commandTopic, text, packetId))) return false;
     session.sequence += 1;
     meter.written(content.type);
-    publishToUsers(userSessions, { tenantId: session.tenantId, topic: session.commandTopic, payload: text, qos: 1 });
+    const payload = shown === content.payload ? text : withPayload(text, shown);
+    publishToUsers(userSessions, { tenantId: session.tenantId, topic: session.commandTopic, payload, qos: 1 });
     return true;
   }
 
@@ -193,3 +197,10 @@ export class CommandWriter {
     await services.actors.send({ kind: 'command', id: commandId }, event);
   }
 }
+
+/**
+ * The text of a message with another payload. Hash and signature remain those of the device's message: signing the copy
+ * would make a second valid message with the same sequence number.
+ */
+const withPayload = (text: string, payload: CloudPayload['payload']): string =>
+  JSON.stringify({ ...JSON.parse(text), payload });

@@ -109,7 +109,9 @@ export class MqttAuthenticator {
     if (session.expiresAt <= clock.now() || isTenantKnownInactive(actors, session.tenantId)) return false;
     try {
       const user = await this.#parts.authenticateUser(session.secret, null);
-      return user !== null && user.tenantId === session.tenantId && mayReadDevices(user);
+      if (user === null || user.tenantId !== session.tenantId || !mayReadDevices(user)) return false;
+      session.updateRights(user);
+      return true;
     } catch {
       return true;
     }

@@ -1,8 +1,11 @@
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
-import { atLeast, type Role } from '../../domain/roles.ts';
-import { allowsScope, type Scope } from '../../domain/scopes.ts';
+import type { Role } from '../../domain/roles.ts';
+import type { Scope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { Channel } from '../../protocol/topics.ts';
 import type { Authenticator } from '../shared/authenticator.ts';
+import { meets, streamAccess } from '../shared/live/read-access.ts';
+import type { AccessRequirement } from '../shared/live/subscription.ts';
 import type { ClientConnection } from './client-connection.ts';
 import type { FlowControl } from './flow-control.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
@@ -39,8 +42,21 @@ export const userAuthentication =
   };
 
 /** Contract §3: MQTT users need the role of `GET /devices` and its scope. */
-export const mayReadDevices = (user: MqttUser): boolean =>
-  atLeast(user.role, 'user') && allowsScope(user.scopes, 'read:devices');
+export const mayReadDevices = (user: MqttUser): boolean => meets(user, streamAccess('device'));
+
+/** Role and scope of users who receive the messages of a channel, by what these are about. */
+export const channelAccess: Readonly<Record<Channel, AccessRequirement>> = {
+  hello: streamAccess('device'),
+  heartbeat: streamAccess('device'),
+  state: streamAccess('device'),
+  cmd: streamAccess('command'),
+  // The result of a command, and the state that its device reports with it.
+  cmd_ack: streamAccess('command'),
+};
+
+/** The channels whose messages the user may receive. */
+const readableChannels = (user: MqttUser): ReadonlySet<string> =>
+  new Set(Object.entries(channelAccess).flatMap(([channel, access]) => (meets(user, access) ? [channel] : [])));
 
 /** Session of a tenant user: may subscribe to the tenant's devices, never publish. */
 export class UserSession {
@@ -53,11 +69,13 @@ export class UserSession {
   /** Rechecked while the connection is open: a credential can be revoked before it expires. */
   readonly secret: string;
   readonly filters = new Map<string, TopicFilter>();
+  #readable: ReadonlySet<string>;
   #packetId = 0;
 
   constructor(user: MqttUser, secret: string, parts: { connection: ClientConnection; flow: FlowControl }) {
     this.tenantId = user.tenantId;
     this.userId = user.userId;
+    this.#readable = readableChannels(user);
     this.expiresAt = user.expiresAt ?? Number.POSITIVE_INFINITY;
     this.secret = secret;
     this.connection = parts.connection;
@@ -68,13 +86,27 @@ export class UserSession {
     this.connection.close(reason);
   }
 
-  /** The highest subscribed QoS for a topic; null if no filter matches. */
+  /** Sets the user's current rights, after the credential was checked again. */
+  updateRights(user: MqttUser): void {
+    this.#readable = readableChannels(user);
+  }
+
+  /**
+   * The highest subscribed QoS for a topic, given by its levels below the tenant's prefix: device and channel. Null if no
+   * filter matches, or the user may not read what the channel carries.
+   */
   qosFor(levels: readonly string[]): 0 | 1 | null {
     let qos: 0 | 1 | null = null;
+    if (!this.#readable.has(levels[1] ?? '')) return null;
     for (const filter of this.filters.values()) {
       if (qos !== 1 && matchesTopic(filter.levels, levels)) qos = filter.qos;
     }
     return qos;
+  }
+
+  /** False for a filter that names only a channel that the user may not read; wildcards select among the others. */
+  maySubscribe([, channel = '#']: readonly string[]): boolean {
+    return this.#readable.has(channel) || !Object.hasOwn(channelAccess, channel);
   }
 
   nextPacketId(): number {
@@ -125,7 +157,7 @@ export class UserSessions {
   /** Adds the filter to the session. False if the user may not subscribe to it, or has too many. */
   addFilter(session: UserSession, filter: string, qos: number): boolean {
     const levels = parseTopicFilter(filter, session.tenantId);
-    if (levels === null) return false;
+    if (levels === null || !session.maySubscribe(levels)) return false;
     if (!session.filters.has(filter) && session.filters.size >= this.#limits.maxFilters) return false;
     session.filters.set(filter, { levels, qos: qos > 0 ? 1 : 0 });
     return true;

@@ -6,10 +6,11 @@ import { eventText, stateText } from '../../domain/state-path.ts';
 import { isUuid } from '../../domain/uuid.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { actorKinds } from '../../machines/outputs.ts';
+import { readAccess } from '../shared/live/read-access.ts';
 import type { AccessRequirement, Subscription } from '../shared/live/subscription.ts';
 import type { UpdateStream } from './update-stream.ts';
 
-export const actorAccessRequirement: AccessRequirement = { role: 'admin', scope: 'read:actors' };
+export const actorAccessRequirement: AccessRequirement = readAccess('actor');
 
 const text = (description: string) => ({ type: 'string', description }) as const;
 

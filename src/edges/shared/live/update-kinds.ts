@@ -3,9 +3,9 @@ import { commandStatuses, verificationStatuses } from '../../../domain/command.t
 import type { JsonSpan } from '../../../domain/json/span.ts';
 import { countSchema, type FieldSchemas } from '../../../domain/message-schema.ts';
 import { planStatuses, stepStatuses } from '../../../domain/plan.ts';
-import type { NeededScope } from '../../../domain/scopes.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../../domain/values.ts';
 import type { VolatileOutput } from '../../../machines/outputs.ts';
+import { type LiveSubject, streamAccess } from './read-access.ts';
 import type { AccessRequirement } from './subscription.ts';
 import type { JsonFragments, Update } from './update.ts';
 
@@ -33,7 +33,8 @@ interface UpdateFormat<Output> {
 
 interface KindDefinition<T extends TenantOutput['type']> extends UpdateFormat<OutputOf<T>> {
   output: T;
-  scope: NeededScope;
+  /** Determines the required role and scope. */
+  about: LiveSubject;
   type: `${string}_update`;
   fields: FieldSchemas;
   optional?: FieldSchemas;
@@ -84,8 +85,7 @@ const defineKind = <T extends TenantOutput['type']>(
   kind: UpdateKindName,
   definition: KindDefinition<T>,
 ): UpdateKind => ({
-  role: 'user',
-  scope: definition.scope,
+  ...streamAccess(definition.about),
   description: definition.description,
   fields: { type: { type: 'string', enum: [definition.type] }, ...definition.fields },
   optional: definition.optional ?? {},
@@ -99,7 +99,7 @@ export type UpdateKindName = (typeof updateKindNames)[number];
 export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
   state: defineKind('state', {
     output: 'device.state',
-    scope: 'read:devices',
+    about: 'device',
     type: 'state_update',
     description: 'A device reported its state and the twin was updated.',
     fields: {
@@ -115,7 +115,7 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
   }),
   presence: defineKind('presence', {
     output: 'device.presence',
-    scope: 'read:devices',
+    about: 'device',
     type: 'presence_update',
     description: 'A device went online or offline.',
     fields: { device_id: id, online: { type: 'boolean' }, timestamp: time },
@@ -130,7 +130,7 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
   }),
   command: defineKind('command', {
     output: 'command.changed',
-    scope: 'read:commands',
+    about: 'command',
     type: 'command_update',
     description: 'The status or the verification result of a command changed.',
     fields: {
@@ -153,7 +153,7 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
   }),
   confirmation: defineKind('confirmation', {
     output: 'confirmation.changed',
-    scope: 'read:commands',
+    about: 'confirmation',
     type: 'confirmation_update',
     description: 'A command started or stopped waiting for confirmation.',
     fields: {
@@ -176,7 +176,7 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
   }),
   plan: defineKind('plan', {
     output: 'plan.changed',
-    scope: 'read:plans',
+    about: 'plan',
     type: 'plan_update',
     description: 'The status of a plan changed, or, with `step_id`, of one of its steps.',
     fields: { plan_id: id, status: { type: 'string', enum: planStatuses }, timestamp: time },
