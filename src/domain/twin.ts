@@ -182,6 +182,7 @@ export function changesBetween(current: JsonObject, expected: JsonObject): State
 
 /** Result of a dry run; `expected` and `changes` are null if the preview cannot be computed (contract §5). */
 export interface Preview {
+  /** The reported values of the properties in `expected`, without those that were never reported. */
   current: JsonObject;
   expected: JsonObject | null;
   changes: StateChanges | null;
@@ -193,5 +194,14 @@ export function preview(
   params: JsonObject,
 ): Preview {
   const expected = capability.supportsDryRun ? expectedState(capability.expectedState, params) : null;
-  return { current, expected, changes: expected && changesBetween(current, expected) };
+  return namedProperties({ current, expected, changes: expected && changesBetween(current, expected) });
+}
+
+/**
+ * Without the properties of the state that the command does not name: whoever may read commands need not be allowed to
+ * read devices.
+ */
+export function namedProperties(whole: Preview): Preview {
+  const names = Object.keys(whole.expected ?? {}).filter((name) => Object.hasOwn(whole.current, name));
+  return { ...whole, current: Object.fromEntries(names.map((name) => [name, whole.current[name] as Json])) };
 }

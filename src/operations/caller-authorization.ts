@@ -13,7 +13,7 @@ type Refused = ReturnType<typeof refuse>;
  * calls it first where it has to read the input itself.
  */
 export function callerRefusal(operation: Operation, caller: Caller): Refused | null {
-  const { role, scope, platformOnly, personOnly } = operation;
+  const { role, scope, alsoScope, platformOnly, personOnly } = operation;
   if (role === null) return null;
   if (caller.user === null) return refuse('UNAUTHENTICATED', 'A valid bearer token or API key is required.');
   if (platformOnly && !caller.platformAdmin)
@@ -26,6 +26,9 @@ export function callerRefusal(operation: Operation, caller: Caller): Refused | n
   }
   if (scope !== null && !allowsScope(caller.scopes, scope)) {
     return refuse('INSUFFICIENT_SCOPE', `This operation requires the scope ${scope}.`);
+  }
+  if (alsoScope !== undefined && !allowsScope(caller.scopes, alsoScope)) {
+    return refuse('INSUFFICIENT_SCOPE', `This operation also requires the scope ${alsoScope}.`);
   }
   if (personOnly && !isPerson(caller.principal)) {
     return refuse(

@@ -225,6 +225,8 @@ export interface Operation<
   /** `none` needs no tenant; null needs no authentication. */
   role: Role | null;
   scope: NeededScope | null;
+  /** A scope that it needs as well: `execute:commands` for everything that leads to commands. */
+  alsoScope?: NeededScope;
   /** Changes something: refused under `maintenance_mode` unless `inMaintenance`. */
   changes: boolean;
   inMaintenance?: boolean;

@@ -7,6 +7,7 @@ import {
   EMPTY_TWIN,
   expectedState,
   MAX_STATE_BYTES,
+  namedProperties,
   paramOf,
   preview,
   type Twin,
@@ -261,18 +262,24 @@ describe('the expected state', () => {
 describe('a preview', () => {
   const capability = { supportsDryRun: true, expectedState: { locked: false, mode: { $param: 'mode' } } };
 
-  it('shows the current state, the future state and the difference', () => {
+  it('shows the named properties of the current state, the future state and the difference', () => {
     expect(preview(capability, { locked: true, mode: 'day', battery: 3 }, { mode: 'day' })).toEqual({
-      current: { locked: true, mode: 'day', battery: 3 },
+      current: { locked: true, mode: 'day' },
       expected: { locked: false, mode: 'day' },
       changes: { locked: { from: true, to: false } },
     });
   });
 
-  it('has only the current state if the future state cannot be computed', () => {
-    const unknown = { current: { locked: true }, expected: null, changes: null };
+  it('names no property if the future state cannot be computed', () => {
+    const unknown = { current: {}, expected: null, changes: null };
     expect(preview({ ...capability, supportsDryRun: false }, { locked: true }, {})).toEqual(unknown);
     expect(preview({ supportsDryRun: true }, { locked: true }, {})).toEqual(unknown);
+  });
+
+  it('of an earlier version loses the properties that it does not name', () => {
+    const stored = { current: { locked: true, pin: 1 }, expected: { locked: false, __proto__: null }, changes: null };
+    expect(namedProperties(stored as never)).toEqual({ ...stored, current: { locked: true } });
+    expect(namedProperties({ current: { pin: 1 }, expected: null, changes: null }).current).toEqual({});
   });
 
   it('starts from null for a property that was never reported', () => {

@@ -17,7 +17,7 @@ export interface Row {
   /** The minimum role; `none` needs no tenant, `open` no authentication, `platform` an operator. */
   role: Role | 'open' | 'platform';
   scope: string | null;
-  /** Scopes required in addition to `scope`, depending on the request. */
+  /** A scope required in addition to `scope`. */
   alsoScope?: string;
   /** The status of success. */
   status: number;

@@ -168,6 +168,7 @@ describe.each(rows)('%s', (_, row) => {
     const role = row.role === 'open' ? null : row.role === 'platform' ? 'none' : row.role;
     expect(operation['x-role']).toBe(role);
     expect(operation['x-scope']).toBe(row.role === 'platform' ? 'platform:admin' : row.scope);
+    expect(operation['x-also-scope']).toBe(row.alsoScope);
     expect(operation.security.filter((one: object) => Object.keys(one).length > 0).length > 0).toBe(
       !isOpen || row.path === '/auth/logout',
     );

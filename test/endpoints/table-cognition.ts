@@ -30,6 +30,7 @@ const intent = (type: string, payload: object) => ({ path: '/intent', body: { ty
 export const cognitionRows: readonly Row[] = [
   {
     ...{ method: 'POST', path: '/intent', role: 'user', scope: 'execute:intents', status: 200, foreign: 'body' },
+    alsoScope: 'execute:commands',
     request: async (world) =>
       intent('device.control', { device_id: await world.device(), action: 'turn_on', params: {} }),
     refusals: {

@@ -17,6 +17,7 @@ export const planRows: readonly Row[] = [
   },
   {
     ...{ method: 'POST', path: '/plans', role: 'user', scope: 'execute:plans', status: 202, foreign: 'body' },
+    alsoScope: 'execute:commands',
     request: async (world) => ({
       path: '/plans',
       body: {

@@ -8,7 +8,7 @@ type PreviewedCommand = Pick<PendingConfirmation, 'preview' | 'params' | 'device
 
 /** Expected effect of a command: reported state before and after. */
 export function CommandEffect({ of: { preview, params, compensation, device_id } }: { of: PreviewedCommand }) {
-  const { changes, current, expected } = preview;
+  const { changes, expected } = preview;
   const parameters = <ObjectMembers of={params} />;
   return (
     <>
@@ -45,7 +45,6 @@ export function CommandEffect({ of: { preview, params, compensation, device_id }
           {expected === null
             ? 'The effect cannot be predicted: the action has no expected state.'
             : 'The device already reports the expected state.'}
-          {expected === null && Object.keys(current).length === 0 && ' The device has not reported a state yet.'}
         </p>
       )}
       {parameters}

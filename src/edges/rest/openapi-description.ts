@@ -4,7 +4,7 @@ messages are described in [/docs/events](/docs/events).
 
 **Authentication.** A token (\`Authorization: Bearer …\`), an API key (the same header, or \`X-API-Key\`), or a cookie session, whose
 changes also need \`X-CSRF-Token\`. \`x-role\` is the lowest role that an operation needs; \`x-scope\` is the scope that a key with scopes
-also needs. Resources of another tenant are answered with 404, like resources that do not exist.
+also needs, and \`x-also-scope\` a second one, of what leads to commands. Resources of another tenant are answered with 404, like resources that do not exist.
 
 **Errors** are \`application/problem+json\` (RFC 9457) with a stable \`code\`; \`errors\` lists the fields. Unknown fields are refused.
 

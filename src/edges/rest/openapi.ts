@@ -152,6 +152,7 @@ function operationOf(route: Route, tag: string, schemas: SchemaComponents, share
     tags: [tag],
     'x-role': operation.role,
     'x-scope': operation.platformOnly ? PLATFORM_SCOPE : operation.scope,
+    ...(operation.alsoScope !== undefined && { 'x-also-scope': operation.alsoScope }),
     security: securityOf(operation),
     ...(parameters.length > 0 && { parameters }),
     ...(body !== null && { requestBody: bodyOf(operation, body) }),

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { INVISIBLE_CHARACTER } from '../../domain/memory.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
-import { allowsScope } from '../../domain/scopes.ts';
 import { isCanonicalUuid } from '../../domain/uuid.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
@@ -69,12 +68,6 @@ async function startCognitivePlan(
 }
 
 type Row = (plan: PlanContext) => IdempotencyRow | null;
-
-/** A goal leads to commands, so it requires their scope. */
-export const checkGoalScope = ({ scopes }: Caller): Outcome<null> =>
-  allowsScope(scopes, 'execute:commands')
-    ? done(null)
-    : refuse('INSUFFICIENT_SCOPE', 'A goal also requires the scope execute:commands.');
 
 /** Starts the plan of an intent of type `goal`. */
 export async function startGoal(

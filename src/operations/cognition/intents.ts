@@ -19,7 +19,7 @@ import { category, isoTime, notFound } from '../inputs.ts';
 import { type Answer, type Call, type Caller, operation, type Services } from '../operation.ts';
 import { type PlanInput, planFields, toStepInputs } from '../plans/plan-input.ts';
 import { loadStepTargets, startPlanFromInput } from '../plans/plans.ts';
-import { checkGoalScope, goalFields, mode, modeOf, startGoal } from './goals.ts';
+import { goalFields, mode, modeOf, startGoal } from './goals.ts';
 
 // Intents. Those with explicit targets need no sidecar: they are dispatched as a batch of commands, or as a plan.
 
@@ -44,7 +44,7 @@ const planExecute = z.strictObject({
   payload: z.strictObject({ plan: z.strictObject(planFields) }),
 });
 const goal = z.strictObject({
-  type: z.literal('goal').meta({ description: 'Requires a sidecar and also the scope `execute:commands`' }),
+  type: z.literal('goal').meta({ description: 'Requires a sidecar' }),
   payload: z.strictObject(goalFields),
 });
 
@@ -93,6 +93,7 @@ export const postIntent = operation({
   output: intentAnswer,
   role: 'user',
   scope: 'execute:intents',
+  alsoScope: 'execute:commands',
   changes: true,
   audit: 'journal',
   refuses: ['NOT_FOUND', 'CONFLICT', 'COMMANDS_DISABLED', 'COGNITION_DISABLED', 'SIDECAR_UNAVAILABLE'],
@@ -129,7 +130,6 @@ export const postIntent = operation({
     'sidecar',
     'store',
   ],
-  policy: async (_, { input, caller }) => (input.type === 'goal' ? checkGoalScope(caller) : done(null)),
   async run(services, call) {
     const { input } = call;
     if (input.type === 'goal') return submitGoal(services, call, input.payload);

@@ -4,7 +4,6 @@ import { iso } from '../../domain/iso-time.ts';
 import { expiryOf, type Proposal, proposalStatuses, proposalStatusOf } from '../../domain/proposal.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { jsonObject, reason } from '../../domain/request-fields.ts';
-import { allowsScope } from '../../domain/scopes.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
@@ -121,14 +120,11 @@ export const acceptProposal = operation({
   output: planAnswer,
   role: 'user',
   scope: 'execute:plans',
+  alsoScope: 'execute:commands',
   changes: true,
   audit: 'journal',
   refuses: ['NOT_FOUND', 'CONFLICT'],
   needs: ['actors', 'clock', 'locks', 'manifests', 'newId', 'sessions', 'store'],
-  async policy(_, { caller }) {
-    if (allowsScope(caller.scopes, 'execute:commands')) return done(null);
-    return refuse('INSUFFICIENT_SCOPE', 'Accepting a proposal also requires the scope execute:commands.');
-  },
   run(services, { input, caller, idempotent }) {
     return withContextLock(services, input.id, async () => {
       const found = await findProposal(services, caller, input.id);

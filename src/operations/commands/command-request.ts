@@ -146,7 +146,7 @@ const factsOf = (services: GatewayServices, { tenant, target, input, release }: 
 export function previewOf({ device, manifest }: Target, action: string, params: JsonObject): Preview {
   const { state } = device.snapshot.context.live;
   const capability = manifest?.capabilities.find((one) => one.action === action);
-  return capability ? preview(capability, state, params) : { current: state, expected: null, changes: null };
+  return capability ? preview(capability, state, params) : { current: {}, expected: null, changes: null };
 }
 
 /** The gateway's refusal with its field errors: the command itself stores only code and detail. */

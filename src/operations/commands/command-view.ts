@@ -38,7 +38,7 @@ export const principalId = (principal: Principal): string => principal.id;
 
 /** The expected effect of the command, from the device's state at the time of the request. */
 export const previewBody = z.object({
-  current: jsonObject,
+  current: jsonObject.meta({ description: 'The reported values of the properties in `expected`' }),
   expected: jsonObject.nullable(),
   changes: z.record(z.string(), z.object({ from: z.json(), to: z.json() })).nullable(),
 });

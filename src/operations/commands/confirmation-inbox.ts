@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { iso } from '../../domain/iso-time.ts';
 import { done } from '../../domain/refusals.ts';
 import { jsonObject, reason } from '../../domain/request-fields.ts';
+import { namedProperties } from '../../domain/twin.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { CommandFixed, Confirmation } from '../../machines/command-types.ts';
 import type { StoredActor } from '../../store/contract.ts';
@@ -67,7 +68,8 @@ function entryOf({ context }: StoredActor): Entry {
     action,
     params,
     reason,
-    preview: preview as z.infer<typeof previewBody>,
+    // Confirmations of earlier versions have the whole state.
+    preview: namedProperties(preview) as z.infer<typeof previewBody>,
     requested_by: principalId(requestedBy),
     requested_at: iso(requestedAt),
     expires_at: iso(expiresAt),

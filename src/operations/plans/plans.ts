@@ -3,7 +3,6 @@ import type { ContextInput } from '../../domain/cognition.ts';
 import { judge } from '../../domain/gateway.ts';
 import { done, type Outcome, type RefusalCode, refusals } from '../../domain/refusals.ts';
 import { reason } from '../../domain/request-fields.ts';
-import { allowsScope } from '../../domain/scopes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { Snapshot } from '../../machines/definition.ts';
 import type { PlanContext, PlanEvent, PlanFixed, StepInput } from '../../machines/plan-types.ts';
@@ -56,6 +55,7 @@ export const createPlan = operation({
   },
   role: 'user',
   scope: 'execute:plans',
+  alsoScope: 'execute:commands',
   changes: true,
   audit: 'journal',
   refuses: ['NOT_FOUND'],
@@ -175,7 +175,6 @@ async function verdictFor(
   const { action, params, compensation } = step;
   const refusal = earlyRefusal(services, tenant, target.device);
   if (refusal !== null) return refusal.code;
-  if (!allowsScope(caller.scopes, 'execute:commands')) return 'INSUFFICIENT_SCOPE';
   const release = await findRequestedRelease(services, caller, { action, params });
   const command = { action, params, dryRun: false, confirmed: false, release };
   const gatewayVerdict = judge(gatewayFacts(services, tenant, target, command));

@@ -225,24 +225,27 @@ describe('an intent', () => {
     expect(refusal(await service.call('POST', '/v1/intent', { body }))).toEqual([401, 'UNAUTHENTICATED']);
   });
 
-  it('requires execute:intents of a key, which is enough to request and not to confirm', async () => {
+  it('requires the scope of intents and, for every type, that of commands', async () => {
     const lamp = await register();
-    const lock = await register({ device_type: 'lock' });
     const key = (...scopes: Scope[]) => ({ token: fakeCredential(mine.userId, { key: 'aaaaaaaa', scopes }) });
     expect(refusal(await device(lamp, 'turn_on', {}, key('execute:commands')))).toEqual([403, 'INSUFFICIENT_SCOPE']);
-    const intents = key('execute:intents');
-    expect((await device(lamp, 'turn_on', {}, intents)).body.status).toBe('SUCCESS');
-    const { dry_run_token, command_id } = (await device(lock, 'unlock', {}, intents)).body.results[0];
-    for (const [path, body] of [
-      [`/device/${lock}/command/confirm`, { dry_run_token }],
-      [`/confirmations/${command_id}/approve`, {}],
-      [`/confirmations/${command_id}/refuse`, {}],
-    ] as const) {
-      expect(refusal(await mine.call('POST', path, body, intents))).toEqual([403, 'INSUFFICIENT_SCOPE']);
-    }
     const goal = (sent: CallOptions) => intent('goal', { text: 'make it cosy' }, sent);
-    expect(refusal(await goal(intents))).toEqual([403, 'INSUFFICIENT_SCOPE']);
-    expect(refusal(await goal(key('execute:intents', 'execute:commands')))).toEqual([503, 'SIDECAR_UNAVAILABLE']);
+    const plan = { steps: [{ id: 'a', device_id: lamp, action: 'turn_on' }] };
+    const intents = key('execute:intents');
+    for (const refused of [
+      await device(lamp, 'turn_on', {}, intents),
+      await intent('room.control', { room_id: v7(), action: 'turn_on' }, intents),
+      await intent('group.control', { slug: 'all', action: 'turn_on' }, intents),
+      await intent('plan.execute', { plan }, intents),
+      await goal(intents),
+    ]) {
+      expect(refusal(refused)).toEqual([403, 'INSUFFICIENT_SCOPE']);
+    }
+    expect((await mine.call('GET', `/device/${lamp}/commands`)).body.commands).toEqual([]);
+    const both = key('execute:intents', 'execute:commands');
+    expect((await device(lamp, 'turn_on', {}, both)).body.status).toBe('SUCCESS');
+    expect((await intent('plan.execute', { plan }, both)).body.status).toBe('PENDING');
+    expect(refusal(await goal(both))).toEqual([503, 'SIDECAR_UNAVAILABLE']);
   });
 
   it('that was interrupted is completed by its repeat, with its reserved ids', async () => {

@@ -38,7 +38,8 @@ describe('a dry run', () => {
       expires_at: new Date(now() + 300_000).toISOString(),
       command_id: expect.stringMatching(UUID),
       preview: {
-        current: { locked: true, battery: 80 },
+        // Not the battery: the action does not name it.
+        current: { locked: true },
         expected: { locked: false },
         changes: { locked: { from: true, to: false } },
       },
