@@ -33,11 +33,12 @@ module.exports = {
     {
       name: 'rules-are-pure',
       severity: 'error',
-      comment: 'domain, machines and protocol only compute; node:crypto is allowed for hashes and signatures',
+      comment:
+        'domain, machines and protocol only compute; node:crypto is allowed for hashes and signatures, node:zlib for checksums',
       from: { path: '^src/(domain|machines|protocol)/' },
       to: {
         dependencyTypes: ['core', 'npm'],
-        pathNot: ['^(node:)?crypto$', 'node_modules/(xstate|zod|canonicalize|semver)/'],
+        pathNot: ['^(node:)?(crypto|zlib)$', 'node_modules/(xstate|zod|canonicalize|semver)/'],
       },
     },
     {

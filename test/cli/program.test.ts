@@ -211,9 +211,9 @@ describe('a home on the command line', () => {
       '--expires',
       '30d',
     );
-    expect([made.code, made.stdout]).toEqual([0, expect.stringMatching(/^tk_\w{8}_[\w-]{43}\n$/)]);
+    expect([made.code, made.stdout]).toEqual([0, expect.stringMatching(/^twk_\w{8}_[0-9A-Za-z]{49}\n$/)]);
     const key = made.stdout.trim();
-    const prefix = key.slice(3, 11);
+    const prefix = key.slice(4, 12);
     expect(made.stderr).toContain(`${prefix}: It is shown only once.`);
     expect((await here('homes', 'list', '--token', key)).code).toBe(0);
     expect((await here('devices', '--token', key)).stderr).toMatch(/^403 INSUFFICIENT_SCOPE /);
@@ -223,7 +223,7 @@ describe('a home on the command line', () => {
     );
     const { key: next } = await json<{ key: string }>('keys', 'rotate', prefix);
     expect((await here('homes', 'list', '--token', key)).stderr).toMatch(/^401 /);
-    expect((await here('keys', 'revoke', next)).stdout).toBe(`${next.slice(3, 11)} revoked\n`);
+    expect((await here('keys', 'revoke', next)).stdout).toBe(`${next.slice(4, 12)} revoked\n`);
     expect((await here('homes', 'list', '--token', next)).stderr).toMatch(/^401 /);
     expect((await here('keys')).stdout.match(/revoked /g)).toHaveLength(2);
     expect((await here('keys', 'create', 'x', '--scope', 'all', '--expires', 'soon')).code).toBe(2);

@@ -79,12 +79,17 @@ describe.runIf(hasChromium())('administration in the console', () => {
     await page.getByText('No keys yet.').waitFor();
     await page.getByRole('button', { name: 'New key …' }).click();
     await page.getByLabel('Name', { exact: true }).fill('Night shift');
+    await page.getByRole('button', { name: 'Create key' }).click();
+    await page.getByText('must name scopes').waitFor();
+    await page.getByLabel('Everything that your role allows').check();
+    expect(await page.getByLabel('read:devices').isDisabled()).toBe(true);
+    await page.getByLabel('Only the scopes below').check();
     await page.getByLabel('read:devices').check();
     expect(await accessibility(page)).toEqual([]);
     await page.getByRole('button', { name: 'Create key' }).click();
     const shown = page.getByRole('dialog', { name: 'Key Night shift' });
     const key = `${await shown.locator('code').textContent()}`;
-    expect(key).toMatch(/^tk_[a-z0-9]{8}_/);
+    expect(key).toMatch(/^twk_[a-z2-7]{8}_/);
     const devices = (credential: string) => at.api(credential).get('/v1/devices');
     expect((await devices(key)).status).toBe(200);
     await shown.getByRole('button', { name: 'Done' }).click();

@@ -1,14 +1,37 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { apiKeyPrefix, hashApiKey, isApiKey, KEY_PREFIX, matchesHash, newApiKey } from '../../src/domain/api-key.ts';
+import { withChecksum } from '../support/api-keys.ts';
 
 describe('a new API key', () => {
-  it('has a prefix, 32 random bytes, and a hash over both', () => {
+  it('has a prefix, 32 random bytes, a checksum, and a hash over all of it', () => {
     const { key, prefix, hash } = newApiKey();
-    expect(key).toMatch(/^tk_[a-z2-7]{8}_[A-Za-z0-9_-]{43}$/);
+    expect(key).toMatch(/^twk_[a-z2-7]{8}_[0-9A-Za-z]{49}$/);
     expect(prefix).toMatch(KEY_PREFIX);
     expect([apiKeyPrefix(key), isApiKey(key), hashApiKey(key)]).toEqual([prefix, true, hash]);
-    expect(Buffer.from(key.slice(12), 'base64url')).toHaveLength(32);
+    expect(key).toBe(withChecksum(key.slice(0, -6)));
     expect(matchesHash(key, hash)).toBe(true);
+  });
+
+  it('is found in a text by the documented pattern', () => {
+    const pattern = /`(\\btwk_.*?)`/.exec(readFileSync('docs/authentication.md', 'utf8'))?.[1] ?? '';
+    for (let n = 0; n < 100; n++) {
+      const { key } = newApiKey();
+      for (const text of [
+        `TOKEN=${key}`,
+        `"${key}",`,
+        `Bearer ${key}\n`,
+        `https://x/ws/state?token=${key}&events=state`,
+      ])
+        expect(new RegExp(pattern).exec(text)?.[0]).toBe(key);
+    }
+    expect(new RegExp(pattern).test('twk_abcdefgh_0123456789')).toBe(false);
+  });
+
+  it('has every digit at every position of its secret but the first', () => {
+    const secrets = Array.from({ length: 4_000 }, () => newApiKey().key.slice(13, -6));
+    for (let position = 1; position < 43; position++)
+      expect(new Set(secrets.map((secret) => secret[position])).size).toBe(62);
   });
 
   it('differs each time', () => {
@@ -18,8 +41,33 @@ describe('a new API key', () => {
   });
 });
 
+it('a key with a wrong digit, or with two exchanged, has a wrong checksum', () => {
+  const { key } = newApiKey();
+  for (let at = 4; at < key.length; at++) {
+    if (key[at] === '_') continue;
+    const other = `${key.slice(0, at)}${key[at] === 'a' ? 'b' : 'a'}${key.slice(at + 1)}`;
+    expect(apiKeyPrefix(other)).toBeNull();
+    if (at + 1 === key.length || key[at + 1] === '_' || key[at] === key[at + 1]) continue;
+    expect(apiKeyPrefix(`${key.slice(0, at)}${key[at + 1]}${key[at]}${key.slice(at + 2)}`)).toBeNull();
+  }
+});
+
+it('a key of the earlier form is looked up by its prefix', () => {
+  expect([apiKeyPrefix(`tk_abcDEF12_${'x'.repeat(43)}`), isApiKey('tk_')]).toEqual(['abcDEF12', true]);
+});
+
 it.each([
   '',
+  'twk_',
+  withChecksum(`twk_abcdefgh_${'x'.repeat(42)}`),
+  withChecksum(`twk_abcdefgh_${'x'.repeat(44)}`),
+  withChecksum(`twk_abcdefg1_${'x'.repeat(43)}`),
+  withChecksum(`twk_abcdefgh_${'x'.repeat(42)}_`),
+  withChecksum(`TWK_abcdefgh_${'x'.repeat(43)}`),
+  withChecksum(` twk_abcdefgh_${'x'.repeat(43)}`),
+  `${withChecksum(`twk_abcdefgh_${'x'.repeat(43)}`)}\n`,
+  `twk_abcdefgh_${'x'.repeat(43)}000000`,
+  `twk_abcdefgh_${'x'.repeat(43)}`,
   'tk_',
   'tk_abcdefgh',
   'tk_abcdefgh_',

@@ -57,7 +57,7 @@ export function ApiKeysPage() {
               return (
                 <tr key={key.prefix}>
                   <th scope="row">
-                    {key.name} <span className="mono quiet small">tk_{key.prefix}_…</span>
+                    {key.name} <span className="mono quiet small">{key.prefix}</span>
                   </th>
                   <td>
                     <Pill tone={tones[status]}>{status}</Pill>

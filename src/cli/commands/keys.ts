@@ -91,7 +91,7 @@ const printNewKey =
   };
 
 /** Accepts a full key instead of its prefix. */
-const prefixOf = (text: string): string => /^tk_([A-Za-z0-9]{8})_/.exec(text)?.[1] ?? text;
+const prefixOf = (text: string): string => /^tw?k_([A-Za-z0-9]{8})_/.exec(text)?.[1] ?? text;
 
 function stateOf({ revoked_at, expires_at }: Key): string {
   if (revoked_at !== null) return `revoked ${revoked_at}`;

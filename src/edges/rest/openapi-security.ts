@@ -9,7 +9,7 @@ export const securitySchemes: JsonObject = {
     bearerFormat: 'JWT',
     description: 'A token of the service or of its identity provider, or an API key',
   },
-  apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key', description: 'An API key: `tk_…`' },
+  apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key', description: 'An API key: `twk_…`' },
   session: {
     type: 'apiKey',
     in: 'cookie',

@@ -67,7 +67,7 @@ function entryOf(services: Pick<Services, 'apiKeys'>, found: ApiKey): z.infer<ty
 
 // For the API reference.
 const PREFIX = 'k7qx2m4d';
-const KEY = `tk_${PREFIX}_uVn7yQ0Zr7mJ5n5vRkV4b7hQbF2x8m0iZ1o3pWc9sTk`;
+const KEY = `twk_${PREFIX}_uVn7yQ0Zr7mJ5n5vRkV4b7hQbF2x8m0iZ1o3pWc9sTkexample`;
 
 export const listApiKeys = operation({
   name: 'listApiKeys',

@@ -1,6 +1,7 @@
 import { decodeJwt } from 'jose';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DROPPED_ANSWER } from '../../../../src/store/contract.ts';
+import { earlierApiKey, withChecksum } from '../../../support/api-keys.ts';
 import { type CallResult, type HttpService, startHttpService } from '../../../support/http-service.ts';
 import type { MemoryStore } from '../../../support/memory-store.ts';
 
@@ -37,12 +38,12 @@ describe('a new key', () => {
     expect(status).toBe(201);
     expect(body).toEqual({
       status: 'created',
-      key: expect.stringMatching(/^tk_[A-Za-z0-9]{8}_[A-Za-z0-9_-]{43}$/),
-      prefix: body.key.slice(3, 11),
+      key: expect.stringMatching(/^twk_[a-z2-7]{8}_[A-Za-z0-9]{49}$/),
+      prefix: body.key.slice(4, 12),
       name: 'Night shift',
     });
     const kept = JSON.stringify([...service.store.apiKeys.values()]);
-    expect(kept).not.toContain(body.key.slice(12));
+    expect(kept).not.toContain(body.key.slice(13));
     const { keys, next_cursor } = (await list(owner.token)).body;
     expect(next_cursor).toBeNull();
     expect(keys).toEqual([
@@ -239,12 +240,14 @@ describe('a request with a key', () => {
   });
 
   it.each([
-    ['another secret', (key: string) => `${key.slice(0, -4)}AAAA`],
-    ['another prefix', (key: string) => key.replace(/^tk_.{8}/, 'tk_zzzzzzzz')],
+    ['another checksum', (key: string) => `${key.slice(0, -4)}AAAA`],
+    ['another secret', (key: string) => withChecksum(`${key.slice(0, 13)}${'A'.repeat(43)}`)],
+    ['another prefix', (key: string) => withChecksum(key.slice(0, -6).replace(/^twk_.{8}/, 'twk_zzzzzzzz'))],
+    ['another form', (key: string) => key.slice(0, -6).replace('twk_', 'tk_')],
     ['a secret too short', (key: string) => key.slice(0, -1)],
     ['something after it', (key: string) => `${key}x`],
-    ['its prefix alone', (key: string) => key.slice(0, 11)],
-    ['its hash', (key: string) => service.store.apiKeys.get(key.slice(3, 11))?.hash ?? ''],
+    ['its prefix alone', (key: string) => key.slice(0, 12)],
+    ['its hash', (key: string) => service.store.apiKeys.get(key.slice(4, 12))?.hash ?? ''],
   ])('with %s is 401', async (_, change) => {
     const { key } = await newKey();
     await me(key);
@@ -260,11 +263,24 @@ describe('a request with a key', () => {
       finds += 1;
       return find(prefix);
     };
-    for (let n = 0; n < 10; n++) await me(key.slice(0, 12) + `${n}`.repeat(43));
+    for (let n = 0; n < 10; n++) await me(key.slice(0, 13) + `${n}`.repeat(49));
+    expect(finds).toBe(0);
+    for (let n = 0; n < 10; n++) await me(withChecksum(key.slice(0, 13) + `${n}`.repeat(43)));
     expect(finds).toBe(1);
     for (let n = 0; n < 3; n++) await me(`tk_guess00${n}_${'A'.repeat(43)}`);
     await me(`tk_guess000_${'A'.repeat(43)}`);
     expect(finds).toBe(5);
+  });
+
+  it('of the form of earlier versions goes on working, and is rotated to the new one', async () => {
+    const { key, row } = earlierApiKey({ tenantId: owner.tenantId, userId: owner.userId });
+    await service.store.keys.insert(row);
+    expect((await me(key)).body.user.id).toBe(owner.userId);
+    expect(answer(await me(`${key.slice(0, -1)}_`))).toEqual([401, 'UNAUTHENTICATED']);
+    const rotated = await post('/auth/api-keys/rotate', owner.token, { prefix: row.prefix });
+    expect(rotated.body.key).toMatch(/^twk_/);
+    expect(answer(await me(key))).toEqual([401, 'UNAUTHENTICATED']);
+    expect((await me(rotated.body.key)).status).toBe(200);
   });
 
   it('is accepted until the moment the key expires', async () => {
@@ -390,7 +406,7 @@ describe('rotating a key', () => {
     expect(status).toBe(200);
     expect(body).toEqual({
       status: 'rotated',
-      key: expect.stringMatching(`^tk_${body.prefix}_[A-Za-z0-9_-]{43}$`),
+      key: expect.stringMatching(`^twk_${body.prefix}_[A-Za-z0-9]{49}$`),
       prefix: expect.not.stringMatching(old.prefix),
       name: 'build',
     });
