@@ -34,7 +34,7 @@ beforeAll(async () => {
   agents[1]?.setRequestHandler(ElicitRequestSchema, () => ({ action: 'accept', content: { confirm: true } }));
   await (await mcpClient(at.url, token)).close();
   programs = [
-    bearerRequester(at, 'a key without scopes', all),
+    bearerRequester(at, 'a key with all scopes of the role', all),
     bearerRequester(at, 'a key with every scope', wild),
     bearerRequester(at, 'a token that was presented at /mcp', token),
     session,
@@ -314,7 +314,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
       () => planOf(home[of], one, undo),
     ),
   ),
-  fc.constantFrom({ name: 'another' }, { name: 'another', scopes: ['*:*'] }).map((body) =>
+  fc.constantFrom({ name: 'another', scopes: ['all'] }, { name: 'another', scopes: ['*:*'] }).map((body) =>
     rest(
       'POST',
       () => '/auth/api-keys',
