@@ -1,4 +1,11 @@
-import { createPrivateKey, createSecretKey, generateKeyPairSync, type KeyObject, randomBytes } from 'node:crypto';
+import {
+  createPrivateKey,
+  createPublicKey,
+  createSecretKey,
+  generateKeyPairSync,
+  type KeyObject,
+  randomBytes,
+} from 'node:crypto';
 import { linkSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigError, type ReadSetting } from './setting-readers.ts';
@@ -11,12 +18,23 @@ export interface SigningPair {
   publicKey: string;
 }
 
+/** A key that only verifies: its public half. */
+export type AcceptedKey = Pick<SigningPair, 'publicKey'>;
+
+/**
+ * The keys of the service. A next key is accepted or announced and not used yet; a previous key still opens, verifies,
+ * or signs for devices that do not know the current one.
+ */
 export interface Keys {
   /** 32 bytes. */
   master: KeyObject;
   masterPrevious: KeyObject | null;
   tokenSigning: SigningPair;
+  tokenSigningNext: AcceptedKey | null;
+  tokenSigningPrevious: AcceptedKey | null;
   deviceSigning: SigningPair;
+  deviceSigningNext: AcceptedKey | null;
+  deviceSigningPrevious: SigningPair | null;
 }
 
 /** Source of a key: its variable, else its file in `DATA_DIR`, which is created if missing. */
@@ -42,6 +60,7 @@ const pairSource = (variable: SettingName, file: string): KeySource<SigningPair>
   make: makePair,
   shape: 'a private Ed25519 key as a JWK (kty, crv, d, x)',
 });
+const acceptedShape = 'an Ed25519 key as a JWK (kty, crv, x), private or public';
 const tokenSource = pairSource('TOKEN_SIGNING_KEY', 'token-signing.jwk');
 const deviceSource = pairSource('DEVICE_SIGNING_KEY', 'device-signing.jwk');
 
@@ -56,14 +75,23 @@ export function readKeys(read: ReadSetting, dataDir: string): Keys {
   }
   // All variables are validated before a file is created.
   const master = fromVariable(read, masterSource);
-  const previous = fromVariable(read, { ...masterSource, variable: 'MASTER_KEY_PREVIOUS' });
   const token = fromVariable(read, tokenSource);
   const device = fromVariable(read, deviceSource);
+  const accepted = (variable: SettingName) =>
+    fromVariable(read, { variable, parse: parseAccepted, shape: acceptedShape });
+  const others = {
+    masterPrevious: fromVariable(read, { ...masterSource, variable: 'MASTER_KEY_PREVIOUS' }),
+    tokenSigningNext: accepted('TOKEN_SIGNING_KEY_NEXT'),
+    tokenSigningPrevious: accepted('TOKEN_SIGNING_KEY_PREVIOUS'),
+    deviceSigningNext: accepted('DEVICE_SIGNING_KEY_NEXT'),
+    // Private: it signs for devices that do not know the current key.
+    deviceSigningPrevious: fromVariable(read, { ...deviceSource, variable: 'DEVICE_SIGNING_KEY_PREVIOUS' }),
+  };
   return {
     master: master ?? fromFile(dataDir, masterSource),
-    masterPrevious: previous,
     tokenSigning: token ?? fromFile(dataDir, tokenSource),
     deviceSigning: device ?? fromFile(dataDir, deviceSource),
+    ...others,
   };
 }
 
@@ -76,7 +104,10 @@ export function readTokenSigning(read: ReadSetting, dataDir: string): SigningPai
   return configured ?? fromFile(dataDir, tokenSource);
 }
 
-function fromVariable<Key>(read: ReadSetting, source: KeySource<Key>): Key | null {
+function fromVariable<Key>(
+  read: ReadSetting,
+  source: Pick<KeySource<Key>, 'variable' | 'parse' | 'shape'>,
+): Key | null {
   const text = read(source.variable);
   if (text === null) return null;
   const key = source.parse(text);
@@ -149,15 +180,29 @@ function makePair(): string {
   return JSON.stringify({ kty, crv, x, d });
 }
 
-function parsePair(text: string): SigningPair | null {
-  let jwk: unknown;
+function parseMembers(text: string): Record<string, unknown> | null {
   try {
-    jwk = JSON.parse(text);
+    const jwk: unknown = JSON.parse(text);
+    return typeof jwk === 'object' && jwk !== null ? { ...jwk } : null;
   } catch {
     return null;
   }
-  if (typeof jwk !== 'object' || jwk === null) return null;
-  const { kty, crv, d, x } = jwk as Record<string, unknown>;
+}
+
+function parseAccepted(text: string): AcceptedKey | null {
+  const { kty, crv, d, x } = parseMembers(text) ?? {};
+  if (d !== undefined) return parsePair(text);
+  if (kty !== 'OKP' || crv !== 'Ed25519' || typeof x !== 'string') return null;
+  try {
+    createPublicKey({ key: { kty, crv, x }, format: 'jwk' });
+    return { publicKey: x };
+  } catch {
+    return null;
+  }
+}
+
+function parsePair(text: string): SigningPair | null {
+  const { kty, crv, d, x } = parseMembers(text) ?? {};
   if (kty !== 'OKP' || crv !== 'Ed25519' || typeof d !== 'string' || typeof x !== 'string') return null;
   try {
     const privateKey = createPrivateKey({ key: { kty, crv, d, x }, format: 'jwk' });

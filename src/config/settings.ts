@@ -65,9 +65,29 @@ export const settingsTable = [
     'private Ed25519 JWK that signs internal tokens; required with DATABASE_URL',
   ),
   setting(
+    'TOKEN_SIGNING_KEY_NEXT',
+    'unset',
+    'Ed25519 JWK, private or public, of the next token signing key: in the JWKS, and its tokens are accepted',
+  ),
+  setting(
+    'TOKEN_SIGNING_KEY_PREVIOUS',
+    'unset',
+    'Ed25519 JWK, private or public, of the previous token signing key: in the JWKS, and its tokens are valid until they expire',
+  ),
+  setting(
     'DEVICE_SIGNING_KEY',
     'file in DATA_DIR',
     'private Ed25519 JWK that signs messages to Ed25519 devices; required with DATABASE_URL',
+  ),
+  setting(
+    'DEVICE_SIGNING_KEY_NEXT',
+    'unset',
+    'Ed25519 JWK, private or public, of the next device signing key: announced to devices, and not used yet',
+  ),
+  setting(
+    'DEVICE_SIGNING_KEY_PREVIOUS',
+    'unset',
+    'private Ed25519 JWK of the previous device signing key: announced, and signs until a device has got the current one',
   ),
   setting('OIDC_ISSUER', 'unset', 'issuer of the external identity provider'),
   setting('OIDC_AUDIENCE', 'unset', 'required audience of its tokens; required with OIDC_ISSUER'),

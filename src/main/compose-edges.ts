@@ -2,6 +2,7 @@ import type { RequestListener } from 'node:http';
 import type { Config } from '../config.ts';
 import { type GraphqlEdge, makeGraphql } from '../edges/graphql/edge.ts';
 import { McpEdge } from '../edges/mcp/edge.ts';
+import type { CloudSigningKeys } from '../edges/mqtt/device-authenticator.ts';
 import { type MqttEdge, openMqtt } from '../edges/mqtt/edge.ts';
 import type { RouteConnection } from '../edges/mqtt/mqtt-listeners.ts';
 import { makeMqttMeter } from '../edges/mqtt/mqtt-metrics.ts';
@@ -17,6 +18,7 @@ import { actorStream } from '../edges/websocket/actor-stream.ts';
 import { WebSocketEdge } from '../edges/websocket/edge.ts';
 import { stateStream } from '../edges/websocket/state-stream.ts';
 import { signingKey } from '../protocol/signature.ts';
+import { publicJwksOf } from '../services/tokens.ts';
 import { asyncApiDocument } from './asyncapi-document.ts';
 import { consoleRoutes, referenceFiles } from './built-pages.ts';
 import type { Core } from './compose-core.ts';
@@ -97,7 +99,7 @@ function composePublicResources({ config, core, composed, requests }: EdgeParts,
   const { authenticator, browserSignIn, publicUrl } = requests;
   return publicResources({
     metrics: core.metrics,
-    publicKeys: [tokenKey.publicJwk],
+    publicKeys: publicJwksOf(tokenKey),
     events: asyncApiDocument(services.settings),
     protectedResource: () => protectedResource(publicUrl(), config.oidc?.issuer ?? null),
     signIn: {
@@ -127,7 +129,7 @@ export function openMqttEdge(
       trustedProxies: config.trustedProxies,
       deviceRate: config.deviceRate,
     },
-    signingKey: signingKey('ed25519', seedOf(config.keys.deviceSigning)),
+    signingKeys: deviceSigningKeys(config.keys),
     watches: (deviceId) => runtime.watches.forDevice(deviceId),
     authenticateUser: userAuthentication(requests.identity, newId),
     addressOf: requests.addressOf,
@@ -138,4 +140,10 @@ export function openMqttEdge(
   });
 }
 
-const seedOf = (pair: Config['keys']['deviceSigning']): string => pair.privateKey.export({ format: 'jwk' }).d as string;
+const deviceSigningKeys = ({ deviceSigning, deviceSigningPrevious }: Config['keys']): CloudSigningKeys => ({
+  current: ed25519KeyOf(deviceSigning),
+  previous: deviceSigningPrevious === null ? null : ed25519KeyOf(deviceSigningPrevious),
+});
+
+const ed25519KeyOf = (pair: Config['keys']['deviceSigning']) =>
+  signingKey('ed25519', pair.privateKey.export({ format: 'jwk' }).d as string);

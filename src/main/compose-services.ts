@@ -15,7 +15,7 @@ import { type Flags, loadFlags } from '../services/flags.ts';
 import { Health } from '../services/health.ts';
 import { KeyedLocks } from '../services/keyed-locks.ts';
 import { ManifestCache } from '../services/manifest-cache.ts';
-import { importTokenKey, type TokenKey } from '../services/tokens.ts';
+import { importAcceptedTokenKey, importTokenKey, type TokenKey } from '../services/tokens.ts';
 import { openArtifacts } from './artifacts.ts';
 import { type CallerServices, loadCallerServices } from './caller-services.ts';
 import type { Core } from './compose-core.ts';
@@ -46,7 +46,7 @@ export interface LaterParts {
 /** Creates the services of the operations. */
 export async function composeServices(config: Config, core: Core, later: LaterParts): Promise<ComposedServices> {
   const { clock, newId, lease, log, limits, store, cache, rates, metrics, tracing, runtime, membership } = core;
-  const tokenKey = await importTokenKey(config.keys.tokenSigning.privateKey.export({ format: 'jwk' }));
+  const tokenKey = await openTokenKey(config.keys);
   const callers = await loadCallerServices(core);
   const flags = await loadFlags(store.administration, callers.invalidations);
   const settings = initialSettings(config);
@@ -98,9 +98,28 @@ const initialSettings = (config: Config): OperationSettings => ({
   defaultTier: config.defaultTier,
   sessionMaxAgeS: config.sessionMaxAgeS,
   rateLimits: config.rateLimits,
-  cloudPublicKeys: [config.keys.deviceSigning.publicKey],
+  cloudPublicKeys: announcedKeys(config.keys),
   changelog: parseChangelog(readFileSync(new URL('../../CHANGELOG.md', import.meta.url), 'utf8')),
 });
+
+async function openTokenKey({
+  tokenSigning,
+  tokenSigningNext,
+  tokenSigningPrevious,
+}: Config['keys']): Promise<TokenKey> {
+  const others = [tokenSigningNext, tokenSigningPrevious].filter((key) => key !== null);
+  return {
+    ...(await importTokenKey(tokenSigning.privateKey.export({ format: 'jwk' }))),
+    accepted: await Promise.all(others.map(({ publicKey }) => importAcceptedTokenKey(publicKey))),
+  };
+}
+
+/** The current key first: a device that keeps one key keeps that one. */
+const announcedKeys = ({ deviceSigning, deviceSigningNext, deviceSigningPrevious }: Config['keys']): string[] => [
+  ...new Set(
+    [deviceSigning, deviceSigningNext, deviceSigningPrevious].flatMap((key) => (key === null ? [] : [key.publicKey])),
+  ),
+];
 
 const composeAudit = ({ store, clock, newId, log, metrics }: Core): AuditWriter =>
   new AuditWriter({

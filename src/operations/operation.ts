@@ -202,7 +202,10 @@ export interface OperationSettings {
   sessionMaxAgeS: number;
   /** Requests a minute by tier; 0 is unlimited. */
   rateLimits: Readonly<Record<string, number>>;
-  /** Ed25519 keys that sign messages to Ed25519 devices: 32 raw bytes, base64url, newest first. */
+  /**
+   * Ed25519 keys that sign messages to Ed25519 devices, 32 raw bytes, base64url: the current one, then those that will
+   * sign or have signed.
+   */
   cloudPublicKeys: readonly string[];
   changelog: readonly ChangelogEntry[];
 }

@@ -80,13 +80,19 @@ export function someInChain(
   return pending.length > 0 && Promise.all(pending).then((answers) => answers.includes(true));
 }
 
-/** The signing key of internal tokens. */
-export interface TokenKey {
+/** A key that verifies internal tokens. */
+export interface AcceptedTokenKey {
   kid: string;
-  private: CryptoKey;
   public: CryptoKey;
   /** For `/.well-known/jwks.json`; without the private part. */
   publicJwk: JWK;
+}
+
+/** The signing key of internal tokens. */
+export interface TokenKey extends AcceptedTokenKey {
+  private: CryptoKey;
+  /** Other keys whose tokens are valid: the next and the previous one. */
+  accepted?: readonly AcceptedTokenKey[];
 }
 
 /** Imports a private JWK (Ed25519); throws a readable error for anything else. */
@@ -94,15 +100,28 @@ export async function importTokenKey(jwk: JWK): Promise<TokenKey> {
   if (jwk.kty !== 'OKP' || jwk.crv !== 'Ed25519' || jwk.x === undefined || jwk.d === undefined) {
     throw new Error('the token signing key must be a private JWK with kty OKP and crv Ed25519');
   }
-  const publicPart = { kty: 'OKP', crv: 'Ed25519', x: jwk.x };
+  const { kty, crv, x, d } = jwk;
+  return {
+    ...(await importAcceptedTokenKey(x)),
+    private: (await importJWK({ kty, crv, x, d }, 'EdDSA')) as CryptoKey,
+  };
+}
+
+/** `x` is a public Ed25519 key: 32 raw bytes, base64url. */
+export async function importAcceptedTokenKey(x: string): Promise<AcceptedTokenKey> {
+  const publicPart = { kty: 'OKP', crv: 'Ed25519', x };
   const kid = await calculateJwkThumbprint(publicPart);
   return {
     kid,
-    private: (await importJWK({ ...publicPart, d: jwk.d }, 'EdDSA')) as CryptoKey,
     public: (await importJWK(publicPart, 'EdDSA')) as CryptoKey,
     publicJwk: { ...publicPart, kid, alg: 'EdDSA', use: 'sig' },
   };
 }
+
+/** The keys of `key` for `/.well-known/jwks.json`, each once. */
+export const publicJwksOf = ({ publicJwk, accepted = [] }: TokenKey): JWK[] => [
+  ...new Map([publicJwk, ...accepted.map((other) => other.publicJwk)].map((jwk) => [jwk.kid, jwk])).values(),
+];
 
 export interface NewToken {
   sub: string;
@@ -161,7 +180,7 @@ export interface TokenClaims {
 export async function verifyToken(key: TokenKey, token: string, now: EpochMs): Promise<TokenClaims | null> {
   let payload: JWTPayload;
   try {
-    const verified = await jwtVerify(token, key.public, {
+    const verified = await jwtVerify(token, ({ kid }) => verifyingKeyOf(key, kid), {
       algorithms: ['EdDSA'],
       issuer: TOKEN_ISSUER,
       audience: TOKEN_AUDIENCE,
@@ -209,6 +228,10 @@ export async function verifyToken(key: TokenKey, token: string, now: EpochMs): P
 
 const isChain = (claim: unknown): claim is string[] =>
   Array.isArray(claim) && claim.length <= MAX_ANCESTORS && claim.every(isStorableClaim);
+
+/** The key that a token names; the current one for any other name. */
+const verifyingKeyOf = (key: TokenKey, kid: string | undefined): CryptoKey =>
+  (key.accepted?.find((other) => other.kid === kid) ?? key).public;
 
 /** The operator scope does not affect tenant scopes: a claim with that scope alone restricts nothing else. */
 function readScope(claim: string | undefined): { platformAdmin: boolean; ofTenants: string | undefined } {

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,6 +15,46 @@ beforeEach(() => {
 afterEach(() => rmSync(join(dataDir, '..'), { recursive: true, force: true }));
 
 const read = () => readConfig({ DATA_DIR: dataDir }, false);
+
+describe('the next and previous keys', () => {
+  const pair = () => {
+    const { kty, crv, x, d } = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' });
+    return { publicKey: x, privateJwk: JSON.stringify({ kty, crv, x, d }), publicJwk: JSON.stringify({ kty, crv, x }) };
+  };
+  const readWith = (env: Record<string, string>) => readConfig({ DATA_DIR: dataDir, ...env }, false).keys;
+
+  it('are unset by default', () => {
+    expect(read().keys).toMatchObject({
+      ...{ masterPrevious: null, tokenSigningNext: null, tokenSigningPrevious: null },
+      ...{ deviceSigningNext: null, deviceSigningPrevious: null },
+    });
+  });
+
+  it('are read from their variables, a public JWK where nothing is signed', () => {
+    const [one, two] = [pair(), pair()];
+    const keys = readWith({
+      ...{ TOKEN_SIGNING_KEY_NEXT: one.publicJwk, TOKEN_SIGNING_KEY_PREVIOUS: two.privateJwk },
+      ...{ DEVICE_SIGNING_KEY_NEXT: one.publicJwk, DEVICE_SIGNING_KEY_PREVIOUS: two.privateJwk },
+    });
+    for (const [key, expected] of [
+      [keys.tokenSigningNext, one],
+      [keys.tokenSigningPrevious, two],
+      [keys.deviceSigningNext, one],
+      [keys.deviceSigningPrevious, two],
+    ] as const) {
+      expect(key?.publicKey).toBe(expected.publicKey);
+    }
+  });
+
+  it.each([
+    ['DEVICE_SIGNING_KEY_PREVIOUS', () => pair().publicJwk],
+    ['DEVICE_SIGNING_KEY_NEXT', () => 'no JWK'],
+    ['TOKEN_SIGNING_KEY_NEXT', () => '{"kty":"OKP","crv":"Ed25519","x":"AAAA"}'],
+    ['TOKEN_SIGNING_KEY_PREVIOUS', () => '{"kty":"OKP","crv":"X25519","x":"AAAA"}'],
+  ])('are refused by the name of the variable: %s', (name, value) => {
+    expect(() => readWith({ [name]: value() })).toThrow(new RegExp(`^${name} must be `));
+  });
+});
 
 describe('key files in DATA_DIR', () => {
   it('are created when absent, readable by their owner only, and read on the next start', () => {

@@ -4,6 +4,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import {
   importTokenKey,
   loadRevocations,
+  publicJwksOf,
   signToken,
   TOKEN_AUDIENCE,
   TOKEN_ISSUER,
@@ -150,6 +151,26 @@ describe('an internal token', () => {
   it('cannot be created for more than 24 hours', () => {
     expect(() => signToken(key, { sub: 'ada', jti: 'j', ttlS: 86_401 }, now)).toThrow(/24 hours/);
     expect(() => signToken(key, { sub: 'ada', jti: 'j', ttlS: 0 }, now)).toThrow(RangeError);
+  });
+});
+
+describe('a change of the signing key', () => {
+  it('leaves tokens of the next and the previous key valid, and no others', async () => {
+    const [next, previous] = [await newKey(), await newKey()];
+    const signing: TokenKey = { ...key, accepted: [next, previous] };
+    for (const by of [key, next, previous]) {
+      expect(await verifyToken(signing, await signToken(by, { sub: 'ada', jti: 'x' }, now), now)).not.toBeNull();
+    }
+    expect(await verifyToken(signing, await signToken(other, { sub: 'ada', jti: 'x' }, now), now)).toBeNull();
+    expect(await verifyToken(signing, await make({ by: other, header: { kid: previous.kid } }), now)).toBeNull();
+    expect(
+      await verifyToken(signing, await signToken(previous, { sub: 'ada', jti: 'x' }, now), now + 3_631_000),
+    ).toBeNull();
+  });
+
+  it('shows each key once in the JWKS, the current one first', async () => {
+    const next = await newKey();
+    expect(publicJwksOf({ ...key, accepted: [next, key] })).toEqual([key.publicJwk, next.publicJwk]);
   });
 });
 

@@ -155,6 +155,7 @@ export class CommandWriter {
     const packetId = session.commandQos === 1 ? session.nextPacketId() : null;
     if (!session.connection.send(encodePublish(session.commandTopic, text, packetId))) return false;
     session.sequence += 1;
+    if (content.type === 'hello_ack') session.acknowledgeHello();
     meter.written(content.type);
     const payload = shown === content.payload ? text : withPayload(text, shown);
     publishToUsers(userSessions, { tenantId: session.tenantId, topic: session.commandTopic, payload, qos: 1 });

@@ -28,8 +28,23 @@ export interface AuthenticatedDevice {
   clientId: string;
   keyVersion: number;
   key: VerifyingKey;
-  cloudKey: SigningKey;
+  cloudKeys: SessionCloudKeys;
   expiresAt: EpochMs;
+}
+
+/** The keys that sign messages to Ed25519 devices (`DEVICE_SIGNING_KEY`, `DEVICE_SIGNING_KEY_PREVIOUS`). */
+export interface CloudSigningKeys {
+  current: SigningKey;
+  previous: SigningKey | null;
+}
+
+/**
+ * The keys that sign the messages to a device: `first` until a `hello_ack` was written, which announces the others, and
+ * `afterHello` from then on.
+ */
+export interface SessionCloudKeys {
+  first: SigningKey;
+  afterHello: SigningKey;
 }
 
 // Verified against when a device has no keys, so that response times do not reveal which device ids exist.
@@ -41,16 +56,16 @@ const DUMMY_KEY = verifyingKey('hmac-sha256', newDeviceSecret());
 export class DeviceAuthenticator {
   readonly #services: Pick<Services, 'store' | 'actors' | 'open'>;
   readonly #clock: Clock;
-  readonly #signingKey: SigningKey;
+  readonly #signingKeys: CloudSigningKeys;
   readonly #devices: DeviceLookup;
   readonly #usedTokens = new UsedTokens();
   readonly #usedTokenWriter: UsedTokenWriter;
 
-  /** `signingKey` is the service's key, for devices with Ed25519 keys. */
-  constructor(services: Pick<Services, 'store' | 'actors' | 'open' | 'clock'>, signingKey: SigningKey) {
+  /** `signingKeys` are the service's keys, for devices with Ed25519 keys. */
+  constructor(services: Pick<Services, 'store' | 'actors' | 'open' | 'clock'>, signingKeys: CloudSigningKeys) {
     this.#services = services;
     this.#clock = services.clock;
-    this.#signingKey = signingKey;
+    this.#signingKeys = signingKeys;
     this.#devices = new DeviceLookup(services);
     this.#usedTokenWriter = new UsedTokenWriter(services.store);
   }
@@ -94,7 +109,7 @@ export class DeviceAuthenticator {
     tenantId: string,
     signature: string,
     keys: readonly LiveKey[],
-  ): Pick<AuthenticatedDevice, 'keyVersion' | 'key' | 'cloudKey' | 'expiresAt'> | null {
+  ): Pick<AuthenticatedDevice, 'keyVersion' | 'key' | 'cloudKeys' | 'expiresAt'> | null {
     const now = this.#clock.now();
     const candidates = keys.filter(({ graceUntil }) => graceUntil === null || graceUntil > now);
     candidates.sort((a, b) => b.keyVersion - a.keyVersion);
@@ -105,7 +120,7 @@ export class DeviceAuthenticator {
       return {
         keyVersion: stored.keyVersion,
         key,
-        cloudKey: this.#cloudKeyOf(key),
+        cloudKeys: this.#cloudKeysOf(key),
         expiresAt: stored.graceUntil === null ? end : Math.min(end, stored.graceUntil),
       };
     }
@@ -123,13 +138,17 @@ export class DeviceAuthenticator {
     }
   }
 
-  /** The key that signs messages to the device: an HMAC key is shared. */
-  #cloudKeyOf(key: VerifyingKey): SigningKey {
+  /**
+   * An HMAC key is shared. A device that was not connected since the key of the service changed knows the previous one
+   * only; every device that knows the current one was announced the previous one with it.
+   */
+  #cloudKeysOf(key: VerifyingKey): SessionCloudKeys {
+    const { current, previous } = this.#signingKeys;
     switch (key.alg) {
       case 'ed25519':
-        return this.#signingKey;
+        return { first: previous ?? current, afterHello: current };
       case 'hmac-sha256':
-        return key;
+        return { first: key, afterHello: key };
     }
   }
 }

@@ -7,6 +7,7 @@ import type { CloudPayload } from '../../protocol/payloads.ts';
 import type { SigningKey, VerifyingKey } from '../../protocol/signature.ts';
 import { COMMAND_CHANNEL, type DeviceChannel, deviceTopic, isDeviceChannel } from '../../protocol/topics.ts';
 import type { ClientConnection } from './client-connection.ts';
+import type { SessionCloudKeys } from './device-authenticator.ts';
 import type { FlowControl } from './flow-control.ts';
 import { Inbox } from './inbox.ts';
 import type { CloseReason } from './mqtt-meter.ts';
@@ -36,8 +37,6 @@ export class DeviceSession implements MessageSession {
   readonly key: VerifyingKey;
   /** Inputs of the fast-path check (`fast-path.ts`); null if the messages of this session cannot use it. */
   readonly fastPath: FastPathSession | null;
-  /** Signs messages to the device: the device's secret, or the service's key. */
-  readonly cloudKey: SigningKey;
   readonly by: Principal;
   readonly connection: ClientConnection;
   readonly flow: FlowControl;
@@ -56,6 +55,8 @@ export class DeviceSession implements MessageSession {
   sequence = 0;
 
   readonly #topicPrefix: string;
+  readonly #cloudKeys: SessionCloudKeys;
+  #helloAcknowledged = false;
   /** Cache of the last permitted topic and its channel: most messages of a device have the same. */
   #lastTopic: { text: string; channel: DeviceChannel } | null = null;
   #packetId = 0;
@@ -64,10 +65,9 @@ export class DeviceSession implements MessageSession {
   #refusals: EpochMs[] = [];
 
   constructor(
-    identity: Pick<
-      DeviceSession,
-      'deviceId' | 'tenantId' | 'clientId' | 'keyVersion' | 'key' | 'cloudKey' | 'expiresAt'
-    >,
+    identity: Pick<DeviceSession, 'deviceId' | 'tenantId' | 'clientId' | 'keyVersion' | 'key' | 'expiresAt'> & {
+      cloudKeys: SessionCloudKeys;
+    },
     parts: { connection: ClientConnection; flow: FlowControl; ackWriter: AckWriter },
   ) {
     this.actor = { kind: 'device', id: identity.deviceId };
@@ -77,7 +77,7 @@ export class DeviceSession implements MessageSession {
     this.keyVersion = identity.keyVersion;
     this.key = identity.key;
     this.fastPath = fastPathSession(identity);
-    this.cloudKey = identity.cloudKey;
+    this.#cloudKeys = identity.cloudKeys;
     this.expiresAt = identity.expiresAt;
     this.connection = parts.connection;
     this.flow = parts.flow;
@@ -86,6 +86,11 @@ export class DeviceSession implements MessageSession {
     this.by = { kind: 'device', id: identity.deviceId, via: 'mqtt' };
     this.commandTopic = deviceTopic(identity.tenantId, identity.deviceId, COMMAND_CHANNEL);
     this.#topicPrefix = this.commandTopic.slice(0, -COMMAND_CHANNEL.length);
+  }
+
+  /** Signs messages to the device: the device's secret, or a key of the service. */
+  get cloudKey(): SigningKey {
+    return this.#helloAcknowledged ? this.#cloudKeys.afterHello : this.#cloudKeys.first;
   }
 
   get ended(): boolean {
@@ -114,6 +119,11 @@ export class DeviceSession implements MessageSession {
   completeMessage(received: { ack: PendingPuback | null; length: number }): void {
     if (received.ack !== null) this.acks.ready(received.ack);
     this.flow.finishMessage(received.length);
+  }
+
+  /** The device gets the service's keys with a `hello_ack` that was written. */
+  acknowledgeHello(): void {
+    this.#helloAcknowledged = true;
   }
 
   nextPacketId(): number {

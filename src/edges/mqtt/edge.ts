@@ -8,13 +8,12 @@ import type { Log } from '../../domain/log.ts';
 import type { Milliseconds, Uuid } from '../../domain/values.ts';
 import type { DeviceContext, VerificationWatch } from '../../machines/device-types.ts';
 import type { Services } from '../../operations/operation.ts';
-import type { SigningKey } from '../../protocol/signature.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import { Broker, type BrokerCallbacks } from './broker.ts';
 import type { ClientConnection } from './client-connection.ts';
 import { CommandWriter } from './command-writer.ts';
 import { isDeviceKnownInactive, isTenantKnownInactive } from './device-access.ts';
-import { DeviceAuthenticator } from './device-authenticator.ts';
+import { type CloudSigningKeys, DeviceAuthenticator } from './device-authenticator.ts';
 import { type DeviceSession, DeviceSessionRegistry } from './device-session.ts';
 import { MessageReceiver } from './message-receiver.ts';
 import { MqttAuthenticator, type Peer } from './mqtt-authenticator.ts';
@@ -38,8 +37,8 @@ export interface MqttParts {
     'actors' | 'clock' | 'deviceActivity' | 'invalidations' | 'newId' | 'open' | 'sessions' | 'settings' | 'store'
   >;
   settings: MqttSettings;
-  /** Signs what Ed25519 devices receive (`DEVICE_SIGNING_KEY`). */
-  signingKey: SigningKey;
+  /** Sign what Ed25519 devices receive. */
+  signingKeys: CloudSigningKeys;
   /** The commands of a device that wait for their expected state to be reported. */
   watches(deviceId: Uuid): readonly VerificationWatch[];
   authenticateUser: AuthenticateUser;
@@ -137,7 +136,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
     });
     this.#authenticator = new MqttAuthenticator({
       services,
-      deviceSignIn: new DeviceAuthenticator(services, parts.signingKey),
+      deviceSignIn: new DeviceAuthenticator(services, parts.signingKeys),
       authenticateUser: parts.authenticateUser,
       rates: new TokenBuckets(settings.deviceRate.perSecond, settings.deviceRate.burst),
       ackWriter: new AckWriter(),

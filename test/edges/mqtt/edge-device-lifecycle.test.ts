@@ -40,7 +40,7 @@ beforeEach(async () => {
       maxConnections: 100,
       deviceRate: { perSecond: 50, burst: 500 },
     },
-    signingKey: cloudKey,
+    signingKeys: { current: cloudKey, previous: null },
     watches: (deviceId) => service.runtime.watches.forDevice(deviceId),
     authenticateUser: userAuthentication(service.identity, service.services.newId),
     addressOf: clientAddress([]),

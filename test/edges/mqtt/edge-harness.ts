@@ -19,7 +19,13 @@ import type { MachineEvent } from '../../../src/machines/definition.ts';
 import type { DeviceEvent, DeviceFixed } from '../../../src/machines/device-types.ts';
 import type { ActorRef, Output, VolatileOutput } from '../../../src/machines/outputs.ts';
 import type { Services } from '../../../src/operations/operation.ts';
-import { cloudPublicKey, newDeviceSecret, publicKeyFromSeed, signingKey } from '../../../src/protocol/signature.ts';
+import {
+  cloudPublicKey,
+  newDeviceSecret,
+  publicKeyFromSeed,
+  type SigningKey,
+  signingKey,
+} from '../../../src/protocol/signature.ts';
 import { DeviceActivityLog } from '../../../src/services/device-activity-log.ts';
 import { makeLocalInvalidationBus } from '../../../src/services/invalidation-bus.ts';
 import type { StoredDeviceKey } from '../../../src/store/contract.ts';
@@ -77,6 +83,8 @@ export class EdgeHarness {
   inMemory = true;
   readonly cloudKey = signingKey('ed25519', newDeviceSecret());
   readonly cloudPublicKey = cloudPublicKey(this.cloudKey);
+  /** `DEVICE_SIGNING_KEY_PREVIOUS`; set before the edge opens. */
+  previousCloudKey: SigningKey | null = null;
 
   readonly #subscribers = new Map<string, Set<(output: VolatileOutput) => void>>();
   readonly #watchers = new Set<Parameters<Actors['subscribeTransitions']>[0]>();
@@ -156,7 +164,7 @@ export class EdgeHarness {
         maxConnections: 1_000,
         deviceRate: { perSecond: 10_000, burst: 10_000 },
       },
-      signingKey: this.cloudKey,
+      signingKeys: { current: this.cloudKey, previous: this.previousCloudKey },
       watches: () => [],
       authenticateUser: async (secret) => this.users.get(secret) ?? null,
       addressOf: clientAddress([]),

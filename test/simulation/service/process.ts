@@ -149,7 +149,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
   const edge = new MqttSessionLayer({
     services,
     settings: { host: '', port: 0, tls: null, maxConnections: 1_000, deviceRate: parts.deviceRate },
-    signingKey: keys.deviceSigning,
+    signingKeys: { current: keys.deviceSigning, previous: null },
     watches: (deviceId) => runtime.watches.forDevice(deviceId),
     authenticateUser: async () => null,
     addressOf: () => '',
