@@ -51,6 +51,7 @@ const exceptions: Readonly<Record<string, string>> = {
   'machines/compiled.ts lines': 'per call',
   'machines/compiled.ts path': 'fixed size: while a machine is compiled',
   'machines/compiled.ts queue': 'fixed size: while a machine is compiled',
+  'operations/platform/rekey.ts counts': 'per request, at most one entry for each kind, form and key',
   'services/flags.ts listeners': 'fixed size: subscribed when the process starts',
   'services/property-times.ts times': 'per device in the activity log, at most 200 properties',
   'services/shard-hand-over.ts busy': 'fixed size: at most one entry for each shard',

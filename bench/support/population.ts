@@ -129,7 +129,7 @@ async function populateTenant(
 const idInShard = (shard: number): Uuid => `${v7().slice(0, -2)}${shard.toString(16).padStart(2, '0')}`;
 
 function makeRegistrar(config: Config, { tenantId, homeId }: { tenantId: Uuid; homeId: Uuid }) {
-  const sealer = makeSealer(config.keys.master.export());
+  const sealer = makeSealer({ current: config.keys.master.export() });
   return (): { identity: DeviceIdentity; event: DeviceEvent } => {
     const id = v7();
     const at = systemClock.now();

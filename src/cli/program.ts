@@ -19,6 +19,7 @@ import { addMembers } from './commands/members.ts';
 import { addMemories } from './commands/memories.ts';
 import { addPlans } from './commands/plans.ts';
 import { addPolicy } from './commands/policy.ts';
+import { addRekey } from './commands/rekey.ts';
 import { addServe } from './commands/serve.ts';
 import { addSessions } from './commands/sessions.ts';
 import { addSimulate } from './commands/simulate.ts';
@@ -67,6 +68,7 @@ export function makeProgram(io: Io): Command {
   addSimulate(program, io);
   program.commandsGroup('For platform operators:');
   addAdministration(program, io);
+  addRekey(program, io);
   program.addHelpText('after', () => helpFooter());
   return program;
 }

@@ -28,6 +28,9 @@ export type AcceptedKey = Pick<SigningPair, 'publicKey'>;
 export interface Keys {
   /** 32 bytes. */
   master: KeyObject;
+  /** Ids of master keys that no longer exist. */
+  masterLost: readonly string[];
+  masterNext: KeyObject | null;
   masterPrevious: KeyObject | null;
   tokenSigning: SigningPair;
   tokenSigningNext: AcceptedKey | null;
@@ -80,6 +83,8 @@ export function readKeys(read: ReadSetting, dataDir: string): Keys {
   const accepted = (variable: SettingName) =>
     fromVariable(read, { variable, parse: parseAccepted, shape: acceptedShape });
   const others = {
+    masterLost: readLostIds(read),
+    masterNext: fromVariable(read, { ...masterSource, variable: 'MASTER_KEY_NEXT' }),
     masterPrevious: fromVariable(read, { ...masterSource, variable: 'MASTER_KEY_PREVIOUS' }),
     tokenSigningNext: accepted('TOKEN_SIGNING_KEY_NEXT'),
     tokenSigningPrevious: accepted('TOKEN_SIGNING_KEY_PREVIOUS'),
@@ -93,6 +98,17 @@ export function readKeys(read: ReadSetting, dataDir: string): Keys {
     deviceSigning: device ?? fromFile(dataDir, deviceSource),
     ...others,
   };
+}
+
+function readLostIds(read: ReadSetting): string[] {
+  const ids =
+    read('MASTER_KEYS_LOST')
+      ?.split(',')
+      .map((id) => id.trim()) ?? [];
+  if (!ids.every((id) => /^[\w-]{11}$/.test(id))) {
+    throw new ConfigError('MASTER_KEYS_LOST', 'must be ids of master keys, 11 characters each, separated by commas');
+  }
+  return ids;
 }
 
 /** Reads the token signing key only; this is safe while a service runs with the same file. */

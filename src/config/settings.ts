@@ -58,7 +58,13 @@ export const settingsTable = [
     'file in DATA_DIR',
     '32 bytes in base64 that encrypt secrets at rest; required with DATABASE_URL',
   ),
+  setting('MASTER_KEY_NEXT', 'unset', 'the next master key; decrypts, and is not used to encrypt yet'),
   setting('MASTER_KEY_PREVIOUS', 'unset', 'the previous master key; still decrypts'),
+  setting(
+    'MASTER_KEYS_LOST',
+    'unset',
+    'ids of master keys that no longer exist, separated by commas: the service starts although rows name them',
+  ),
   setting(
     'TOKEN_SIGNING_KEY',
     'file in DATA_DIR',

@@ -1,3 +1,4 @@
+import type { SealedPlace } from './sealing.ts';
 import type { Milliseconds, Uuid } from './values.ts';
 
 /** Algorithms of device keys (contract §4). */
@@ -21,4 +22,7 @@ export const hasKeyEnded = ({ keyVersion, grace }: KeyVersions, version: number)
   version < keyVersion && version !== grace?.keyVersion;
 
 /** What a device secret is sealed for: it opens only for this device and key version. */
-export const secretBinding = (deviceId: Uuid, keyVersion: number): string => `device:${deviceId}:${keyVersion}`;
+export const secretBinding = (deviceId: Uuid, keyVersion: number): SealedPlace => ({
+  purpose: 'device secrets',
+  aad: `device:${deviceId}:${keyVersion}`,
+});

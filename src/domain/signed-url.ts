@@ -1,4 +1,5 @@
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto';
+import type { MasterKeys } from './sealing.ts';
 import type { EpochMs } from './values.ts';
 
 /** Signs paths of this service, so that holders of the URL can fetch the resource until it expires. */
@@ -9,11 +10,11 @@ export interface UrlSigner {
   verifies(path: string, expires: EpochMs, signature: string): boolean;
 }
 
-/** Signs with a key derived from the current master key; also accepts signatures of the previous one. */
-export function makeUrlSigner(current: Uint8Array, previous?: Uint8Array): UrlSigner {
-  const keys = [current, ...(previous === undefined ? [] : [previous])].map((master) =>
-    Buffer.from(hkdfSync('sha256', master, '', 'twinkeep signed urls', 32)),
-  );
+/** Signs with a key derived from the current master key; also accepts signatures of the others. */
+export function makeUrlSigner({ current, next, previous }: MasterKeys): UrlSigner {
+  const keys = [current, next, previous]
+    .filter((key) => key !== undefined)
+    .map((master) => Buffer.from(hkdfSync('sha256', master, '', 'twinkeep signed urls', 32)));
   const sign = (key: Buffer, path: string, expires: EpochMs): Buffer =>
     createHmac('sha256', key).update(`GET\n${path}\n${expires}`).digest();
   return {

@@ -4,6 +4,7 @@ import { makeUrlSigner } from '../domain/signed-url.ts';
 import { type ArtifactParts, type Artifacts, makeArtifacts } from '../services/artifacts.ts';
 import { artifactFolder } from '../store/artifact-folder.ts';
 import type { Store } from '../store/contract.ts';
+import { masterKeysOf } from './master-keys.ts';
 
 interface Parts extends Omit<ArtifactParts, 'files' | 'signer'> {
   store: Pick<Store, 'artifactFiles' | 'firmware'>;
@@ -17,5 +18,5 @@ export const openArtifacts = ({ artifactStore, dataDir, keys }: Config, parts: P
   makeArtifacts({
     ...parts,
     files: artifactStore === 'database' ? parts.store.artifactFiles : artifactFolder(join(dataDir, 'firmware')),
-    signer: makeUrlSigner(keys.master.export(), keys.masterPrevious?.export()),
+    signer: makeUrlSigner(masterKeysOf(keys)),
   });

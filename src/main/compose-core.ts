@@ -19,6 +19,7 @@ import type { WaitingContracts } from '../store/postgres/waiting-contracts.ts';
 import type { ActiveNodes } from './active-nodes.ts';
 import type { ClockMonitor } from './clock-monitor.ts';
 import { makeIds } from './ids.ts';
+import { checkMasterKeys } from './master-keys.ts';
 import { joinCluster, type NodeMembership } from './node-membership.ts';
 import type { StartOptions } from './start-options.ts';
 import type { Tracing } from './tracing.ts';
@@ -79,6 +80,10 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
   } = await openStoreAndDatabase(config, {
     ...{ lock, log, signal },
     generation: membership ? () => membership.shards.generation : undefined,
+  });
+  await checkMasterKeys(opened, config.keys, clock.now()).catch(async (error: unknown) => {
+    await opened.close().catch(() => {});
+    throw error;
   });
   const store = options.wrapStore?.(opened) ?? opened;
   const { databaseUrl: url } = config;

@@ -16,9 +16,11 @@ import { Health } from '../services/health.ts';
 import { KeyedLocks } from '../services/keyed-locks.ts';
 import { ManifestCache } from '../services/manifest-cache.ts';
 import { importAcceptedTokenKey, importTokenKey, type TokenKey } from '../services/tokens.ts';
+import { SUB_KEYS_MIGRATION } from '../store/postgres/migrations.ts';
 import { openArtifacts } from './artifacts.ts';
 import { type CallerServices, loadCallerServices } from './caller-services.ts';
 import type { Core } from './compose-core.ts';
+import { masterKeysOf } from './master-keys.ts';
 import { makeSidecarRunner, type SidecarRunner } from './sidecar.ts';
 import { makeSignInServices } from './sign-in-services.ts';
 
@@ -50,7 +52,8 @@ export async function composeServices(config: Config, core: Core, later: LaterPa
   const callers = await loadCallerServices(core);
   const flags = await loadFlags(store.administration, callers.invalidations);
   const settings = initialSettings(config);
-  const sealer = makeSealer(config.keys.master.export(), config.keys.masterPrevious?.export());
+  const usesSubKeys = () => !core.contracts.ids.includes(SUB_KEYS_MIGRATION);
+  const sealer = makeSealer(masterKeysOf(config.keys), usesSubKeys);
   const audit = composeAudit(core);
   const sidecar = makeSidecarRunner(config, { clock, lease, log, metrics, limits: limits.sidecar });
   const services: Services = {
@@ -74,6 +77,7 @@ export async function composeServices(config: Config, core: Core, later: LaterPa
     locks: new KeyedLocks(),
     seal: sealer.seal,
     open: sealer.open,
+    masterKeys: sealer,
     flags: () => flags.current(),
     setFlag: flags.set,
     sidecar: sidecar.sidecar,

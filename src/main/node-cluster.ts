@@ -114,7 +114,7 @@ export class NodeCluster implements SizeReporter {
     return new ClusterEdge({
       ...{ lease, newId, log, draining, addressOf },
       nodeId: membership.cluster.self,
-      keys: deriveLinkKeys(config.keys.master, config.keys.masterPrevious),
+      keys: deriveLinkKeys(config.keys.master, config.keys.masterNext ?? config.keys.masterPrevious),
       ...address,
       tls: config.tls,
       directory: this.coordinator,

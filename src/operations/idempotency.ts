@@ -1,5 +1,6 @@
 import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import { done, type Outcome, type Refusal, refuse } from '../domain/refusals.ts';
+import { SealBroken, type SealedPlace } from '../domain/sealing.ts';
 import type { Json, JsonObject, Uuid } from '../domain/values.ts';
 import { payloadHash } from '../protocol/canonical.ts';
 import { CommitUnknown, DROPPED_ANSWER, IdempotencyConflict, type IdempotencyRow } from '../store/contract.ts';
@@ -15,6 +16,17 @@ export interface KeyedRequest {
   /** The request's body, or null. */
   body: Json;
 }
+
+/** What the stored answer of a request is sealed for. */
+export const answerBinding = ({
+  principal,
+  method,
+  path,
+  key,
+}: Pick<IdempotencyRow, 'principal' | 'method' | 'path' | 'key'>): SealedPlace => ({
+  purpose: 'stored answers',
+  aad: `idempotency|${principal}|${method}|${path}|${key}`,
+});
 
 const LIFE_MS = 24 * 60 * 60 * 1000;
 const RETRY_AFTER_S = 1;
@@ -90,7 +102,7 @@ export class IdempotencyKeys {
   ): Promise<Outcome<Replayed>> {
     const { principal } = request.caller;
     const { method, path, key } = request.request;
-    const scope = `idempotency|${principal.id}|${method}|${path}|${key}`;
+    const scope = answerBinding({ principal: principal.id, method, path, key }).aad;
     const bodyHash = payloadHash(request.request.body);
     this.#releaseOverdue();
     const first = this.#running.get(scope);
@@ -103,7 +115,7 @@ export class IdempotencyKeys {
 
     let ended: Promise<void> | null = null;
     try {
-      return await this.#once(request, scope, bodyHash, run);
+      return await this.#once(request, bodyHash, run);
     } catch (fault) {
       if (fault instanceof CommitUnknown) ended = fault.ended;
       throw fault;
@@ -115,11 +127,10 @@ export class IdempotencyKeys {
 
   async #once(
     request: ClaimRequest,
-    scope: string,
     bodyHash: string,
     run: (idempotent: IdempotencyRecord) => Promise<Outcome<Answer<unknown>>>,
   ): Promise<Outcome<Replayed>> {
-    const claim = await this.#claim(request, scope, bodyHash);
+    const claim = await this.#claim(request, bodyHash);
     if (!claim.ok) return claim;
     const { stored, idempotent, storeAnswer } = claim.value;
     if (stored !== null) return done({ ...stored, replayed: true });
@@ -127,37 +138,37 @@ export class IdempotencyKeys {
       const outcome = await run(idempotent);
       if (outcome.ok) await storeAnswer(outcome.value);
       // The refusal may be due to an earlier attempt with an unknown outcome: then that attempt's answer is returned.
-      return outcome.ok ? outcome : await this.#storedOr(outcome, request, scope, bodyHash);
+      return outcome.ok ? outcome : await this.#storedOr(outcome, request, bodyHash);
     } catch (fault) {
       if (!(fault instanceof IdempotencyConflict)) throw fault;
-      return await this.#storedOr(stillRunning(), request, scope, bodyHash);
+      return await this.#storedOr(stillRunning(), request, bodyHash);
     }
   }
 
   async #storedOr(
     refused: { ok: false; refusal: Refusal },
     request: ClaimRequest,
-    scope: string,
     bodyHash: string,
   ): Promise<Outcome<Replayed>> {
-    const claim = await this.#claim(request, scope, bodyHash);
+    const claim = await this.#claim(request, bodyHash);
     if (!claim.ok) return claim;
     return claim.value.stored === null ? refused : done({ ...claim.value.stored, replayed: true });
   }
 
   async #claim(
     { caller, operation, request: { method, path, key } }: ClaimRequest,
-    scope: string,
     bodyHash: string,
   ): Promise<Outcome<Claim>> {
-    const { clock, store, seal, open } = this.#services;
+    const { clock, store, seal } = this.#services;
     const id = { principal: caller.principal.id, method, path, key };
     const now = clock.now();
     const row = await store.idempotency.find(id);
     const live = row !== null && row.expiresAt > now ? row : null;
     if (live !== null && live.bodyHash !== bodyHash) return bodyMismatch();
     if (live?.answer === DROPPED_ANSWER) return answerDropped();
-    const sealed = live === null ? null : (JSON.parse(open(live.answer, scope)) as SealedAnswer);
+    const place = answerBinding(id);
+    const sealed = live === null ? null : this.#open(live.answer, place);
+    if (sealed === 'unreadable') return answerUnreadable();
     const answer =
       sealed !== null && (operation.role === 'none' || sealed.tenantId === caller.tenantId) ? sealed : null;
 
@@ -167,7 +178,7 @@ export class IdempotencyKeys {
       bodyHash,
       state,
       status,
-      answer: seal(JSON.stringify({ tenantId: caller.tenantId, ...content }), scope),
+      answer: seal(JSON.stringify({ tenantId: caller.tenantId, ...content }), place),
       subject: null,
       expiresAt: now + LIFE_MS,
       ...(replaces !== undefined && { replaces }),
@@ -195,6 +206,15 @@ export class IdempotencyKeys {
     });
   }
 
+  #open(answer: string, place: SealedPlace): SealedAnswer | 'unreadable' {
+    try {
+      return JSON.parse(this.#services.open(answer, place)) as SealedAnswer;
+    } catch (error) {
+      if (error instanceof SealBroken) return 'unreadable';
+      throw error;
+    }
+  }
+
   #releaseOverdue(): void {
     for (const [scope, { since }] of this.#running) {
       if (this.#now() - since < MAX_CLAIM_MS) return;
@@ -212,5 +232,11 @@ const stillRunning = () =>
 
 const answerDropped = () =>
   refuse('CONFLICT', 'The request with this Idempotency-Key was executed; its secret was replaced or revoked since.');
+
+const answerUnreadable = () =>
+  refuse(
+    'CONFLICT',
+    'This Idempotency-Key was used, and the stored answer cannot be decrypted. Check whether the request took effect before you send it with another key.',
+  );
 
 const bodyMismatch = () => refuse('IDEMPOTENCY_MISMATCH', 'This Idempotency-Key was used with another body.');

@@ -7,6 +7,7 @@ import type { Log } from '../domain/log.ts';
 import type { Outcome, RefusalCode } from '../domain/refusals.ts';
 import type { Role } from '../domain/roles.ts';
 import type { NeededScope, Scope } from '../domain/scopes.ts';
+import type { Sealer } from '../domain/sealing.ts';
 import type { EpochMs, Json, Principal, Uuid } from '../domain/values.ts';
 import type { AgentTokens } from '../services/agent-tokens.ts';
 import type { ApiKeyCache } from '../services/api-key-cache.ts';
@@ -163,8 +164,9 @@ export interface Services {
   newId(): Uuid;
   /** The id of a new tenant, which this process can create. */
   newTenantId(): Uuid;
-  seal(plain: string, boundTo: string): string;
-  open(sealed: string, boundTo: string): string;
+  seal: Sealer['seal'];
+  open: Sealer['open'];
+  masterKeys: Pick<Sealer, 'isCurrent' | 'keyIds'>;
   flags(): Readonly<Record<Flag, boolean>>;
   /** Resolves when durable, together with the stored answer of an idempotent request. */
   setFlag(flag: Flag, state: boolean, also?: IdempotencyRow): Promise<void>;

@@ -1,5 +1,5 @@
 import { timingSafeEqual } from 'node:crypto';
-import type { Sealer } from '../domain/sealing.ts';
+import type { SealedPlace, Sealer } from '../domain/sealing.ts';
 import { fingerprint } from './cookie-sessions.ts';
 
 /**
@@ -15,9 +15,12 @@ export interface CsrfTokens {
 }
 
 const MAX_LENGTH = 512;
-const boundTo = (session: string | null): string => `csrf ${session ?? 'before sign-in'}`;
+const boundTo = (session: string | null): SealedPlace => ({
+  purpose: 'csrf tokens',
+  aad: `csrf ${session ?? 'before sign-in'}`,
+});
 
-export const makeCsrfTokens = ({ seal, open }: Sealer): CsrfTokens => ({
+export const makeCsrfTokens = ({ seal, open }: Pick<Sealer, 'seal' | 'open'>): CsrfTokens => ({
   issue: (session) => seal('', boundTo(session)),
   isValid(token, session) {
     if (token.length > MAX_LENGTH) return false;

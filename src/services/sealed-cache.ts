@@ -1,4 +1,4 @@
-import { SealBroken, type Sealer } from '../domain/sealing.ts';
+import { SealBroken, type SealedPlace, type Sealer } from '../domain/sealing.ts';
 import type { Cache } from '../store/contract.ts';
 
 /**
@@ -7,9 +7,9 @@ import type { Cache } from '../store/contract.ts';
  */
 export type SealedCache = Pick<Cache, 'get' | 'set' | 'take' | 'delete'>;
 
-const boundTo = (key: string): string => `cache ${key}`;
+const boundTo = (key: string): SealedPlace => ({ purpose: 'cache entries', aad: `cache ${key}` });
 
-export function makeSealedCache(cache: SealedCache, { seal, open }: Sealer): SealedCache {
+export function makeSealedCache(cache: SealedCache, { seal, open }: Pick<Sealer, 'seal' | 'open'>): SealedCache {
   function opened(key: string, stored: string | null): string | null {
     try {
       return stored === null ? null : open(stored, boundTo(key));

@@ -16,6 +16,7 @@ import type { PlanStore } from './contract/plans.ts';
 import type { ProposalStore } from './contract/proposals.ts';
 import type { RecordStore } from './contract/records.ts';
 import type { RetentionStore } from './contract/retention.ts';
+import type { SealedValueStore } from './contract/sealed-values.ts';
 import type { SessionTokenStore } from './contract/session-tokens.ts';
 import type { UserSessionStore } from './contract/user-sessions.ts';
 
@@ -44,6 +45,7 @@ export interface Store extends SizeReporter {
   inspection: InspectionStore;
   memories: AgentMemoryStore;
   retention: RetentionStore;
+  sealedValues: SealedValueStore;
   sessionTokens: SessionTokenStore;
   userSessions: UserSessionStore;
   /** Batches that may be in flight at once: 2 with PostgreSQL, 1 with PGlite. */

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { generateKeyPairSync } from 'node:crypto';
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,17 +25,21 @@ describe('the next and previous keys', () => {
 
   it('are unset by default', () => {
     expect(read().keys).toMatchObject({
-      ...{ masterPrevious: null, tokenSigningNext: null, tokenSigningPrevious: null },
+      ...{ masterNext: null, masterPrevious: null, masterLost: [], tokenSigningNext: null, tokenSigningPrevious: null },
       ...{ deviceSigningNext: null, deviceSigningPrevious: null },
     });
   });
 
   it('are read from their variables, a public JWK where nothing is signed', () => {
     const [one, two] = [pair(), pair()];
+    const master = randomBytes(32);
     const keys = readWith({
+      ...{ MASTER_KEY_NEXT: master.toString('base64'), MASTER_KEYS_LOST: 'x9Q2pWz7KdE, -V3hGm0nB1_' },
       ...{ TOKEN_SIGNING_KEY_NEXT: one.publicJwk, TOKEN_SIGNING_KEY_PREVIOUS: two.privateJwk },
       ...{ DEVICE_SIGNING_KEY_NEXT: one.publicJwk, DEVICE_SIGNING_KEY_PREVIOUS: two.privateJwk },
     });
+    expect(keys.masterNext?.export()).toEqual(master);
+    expect(keys.masterLost).toEqual(['x9Q2pWz7KdE', '-V3hGm0nB1_']);
     for (const [key, expected] of [
       [keys.tokenSigningNext, one],
       [keys.tokenSigningPrevious, two],
@@ -51,6 +55,8 @@ describe('the next and previous keys', () => {
     ['DEVICE_SIGNING_KEY_NEXT', () => 'no JWK'],
     ['TOKEN_SIGNING_KEY_NEXT', () => '{"kty":"OKP","crv":"Ed25519","x":"AAAA"}'],
     ['TOKEN_SIGNING_KEY_PREVIOUS', () => '{"kty":"OKP","crv":"X25519","x":"AAAA"}'],
+    ['MASTER_KEY_NEXT', () => 'short'],
+    ['MASTER_KEYS_LOST', () => 'x9Q2pWz7KdE,no id'],
   ])('are refused by the name of the variable: %s', (name, value) => {
     expect(() => readWith({ [name]: value() })).toThrow(new RegExp(`^${name} must be `));
   });

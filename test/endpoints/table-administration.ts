@@ -131,6 +131,11 @@ export const administrationRows: readonly Row[] = [
     refusals: { NOT_FOUND: () => ({ path: `/admin/nodes/${v4()}/resume` }) },
   },
   {
+    ...{ ...platform, method: 'POST', path: '/admin/rekey', status: 200, goesOn: true },
+    request: () => ({ path: '/admin/rekey', body: { dry_run: true } }),
+    refusals: { VALIDATION_FAILED: () => ({ path: '/admin/rekey', body: { after: 'the beginning' } }) },
+  },
+  {
     ...{ ...platform, method: 'GET', path: '/admin/flags', status: 200 },
     request: () => ({ path: '/admin/flags' }),
   },

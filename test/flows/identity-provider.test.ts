@@ -332,7 +332,7 @@ describe('with the provider', () => {
       ['no cookie: begun in another browser', () => browser.cookies.clear()],
       [
         'a cookie of our making for something else',
-        () => browser.cookies.set('twinkeep_login', at.services.seal('{}', 'x')),
+        () => browser.cookies.set('twinkeep_login', at.services.seal('{}', { purpose: 'provider sign-ins', aad: 'x' })),
       ],
       ['a cookie of another sign-in', () => browser.cookies.set('twinkeep_login', other)],
       ['ten minutes gone by', () => at.clock.advance(600_000)],

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { secretBinding } from '../../src/domain/device-key.ts';
 import { SYSTEM } from '../../src/domain/values.ts';
 import type { DeviceEvent } from '../../src/machines/device-types.ts';
 import type { TenantEvent } from '../../src/machines/tenant-types.ts';
@@ -55,7 +56,7 @@ describe('the refusals of the test vectors, over MQTT', () => {
       key: {
         keyVersion: 1,
         signingAlg: 'hmac-sha256',
-        sealedSecret: seal(secret, `device:${id}:1`),
+        sealedSecret: seal(secret, secretBinding(id, 1)),
         publicKey: null,
         createdAt: now,
       },

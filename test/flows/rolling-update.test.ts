@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { DATA_LEVEL } from '../../src/domain/data-level.ts';
 import { SCHEMA_LEVEL } from '../../src/store/postgres/migrations.ts';
 import { currentBuild, previousBuild } from '../support/builds.ts';
+import { eventually } from '../support/clock.ts';
 import { type GroupNode, NodeGroup } from '../support/node-group.ts';
 
 const first = (group: NodeGroup): GroupNode => group.nodes[0] as GroupNode;
@@ -11,6 +12,14 @@ const levelsOf = (group: NodeGroup) =>
   group.sql<{ schema: number; data: number }>(
     'select schema_level as schema, data_level as data from nodes where epoch = 1 order by number',
   );
+
+/** The forms of the sealed secrets of devices. */
+const formsOf = async (group: NodeGroup): Promise<string[]> => {
+  const rows = await group.sql<{ form: string }>(
+    'select distinct left(sealed_secret, 2) as form from device_keys where sealed_secret is not null order by 1',
+  );
+  return rows.map(({ form }) => form);
+};
 
 describe.runIf(inject('postgresUrl'))('a rolling update from the previous build', () => {
   const previous = previousBuild();
@@ -50,16 +59,32 @@ describe.runIf(inject('postgresUrl'))('a rolling update from the previous build'
     await group.settled();
   });
 
-  it('ends with new nodes alone', async () => {
+  it('can be taken back, as long as a node of that build is alive and the contract waits for its end', async () => {
+    await group.replace(group.nodes[1] as GroupNode, previous);
+    await group.progress();
+    expect((await levelsOf(group)).map(({ schema }) => schema)).toEqual([22, 22]);
+    // Nodes of that build cannot open the other form.
+    expect(await formsOf(group)).toEqual(['s1']);
+  });
+
+  it('runs both builds again', async () => {
+    await group.replace(first(group), currentBuild);
+    await group.progress();
+  });
+
+  it('ends with new nodes alone, which use sub-keys from then on', async () => {
     await group.replace(first(group), currentBuild);
     await group.progress();
     expect(new Set((await levelsOf(group)).map(({ schema }) => schema))).toEqual(new Set([SCHEMA_LEVEL]));
-  });
-
-  it('can be taken back, as long as no contract was applied', async () => {
-    await group.replace(first(group), previous);
+    for (const { served } of group.nodes) {
+      await eventually(async () => {
+        const metrics = await (await fetch(`${served.url}/metrics`)).text();
+        return metrics.includes('twinkeep_migrations_waiting 0\n');
+      });
+    }
+    await group.addTenants(1);
+    expect(await formsOf(group)).toEqual(['s1', 's2']);
     await group.progress();
-    expect((await levelsOf(group)).map(({ schema }) => schema)).toContain(22);
   });
 
   it('has lost nothing, repeated no command, and let each device reconnect once for each node that it was on', async () => {

@@ -25,7 +25,7 @@ function twoProcesses(store: Store, files: ArtifactFiles) {
   const clock = testClock(Date.now());
   const warnings: string[] = [];
   const log = { debug() {}, info() {}, warn: (_: object, message: string) => void warnings.push(message), error() {} };
-  const signer = makeUrlSigner(randomBytes(32));
+  const signer = makeUrlSigner({ current: randomBytes(32) });
   const parts = { clock, newId, files, store, signer, settings: { apiBaseUrl: '' }, log };
   return { clock, warnings, both: [makeArtifacts(parts), makeArtifacts(parts)] as const };
 }

@@ -9,7 +9,7 @@ let cache: MemoryCache;
 let sealedCache: SealedCache;
 beforeEach(() => {
   cache = new MemoryCache(testClock());
-  sealedCache = makeSealedCache(cache, makeSealer(randomBytes(32)));
+  sealedCache = makeSealedCache(cache, makeSealer({ current: randomBytes(32) }));
 });
 
 describe('a sealed entry', () => {
@@ -30,7 +30,11 @@ describe('a sealed entry', () => {
   it.each(['get', 'take'] as const)(
     'is not returned by %s if it was written by someone without the key',
     async (how) => {
-      for (const forged of ['{"platformAdmin":true}', '', makeSealer(randomBytes(32)).seal('ada', 'cache a')]) {
+      for (const forged of [
+        '{"platformAdmin":true}',
+        '',
+        makeSealer({ current: randomBytes(32) }).seal('ada', { purpose: 'cache entries', aad: 'cache a' }),
+      ]) {
         await cache.set('a', forged, 1_000);
         expect(await sealedCache[how]('a')).toBeNull();
       }
@@ -45,8 +49,8 @@ describe('a sealed entry', () => {
 
   it('remains readable after a change of the master key', async () => {
     const [old, next] = [randomBytes(32), randomBytes(32)];
-    await makeSealedCache(cache, makeSealer(old)).set('a', 'ada', 1_000);
-    expect(await makeSealedCache(cache, makeSealer(next, old)).get('a')).toBe('ada');
-    expect(await makeSealedCache(cache, makeSealer(next)).get('a')).toBeNull();
+    await makeSealedCache(cache, makeSealer({ current: old })).set('a', 'ada', 1_000);
+    expect(await makeSealedCache(cache, makeSealer({ current: next, previous: old })).get('a')).toBe('ada');
+    expect(await makeSealedCache(cache, makeSealer({ current: next })).get('a')).toBeNull();
   });
 });

@@ -9,7 +9,7 @@ import { v7 } from 'uuid';
 import type { LocalShards } from '../../src/actors/owned-shards.ts';
 import { Runtime } from '../../src/actors/runtime.ts';
 import type { Log } from '../../src/domain/log.ts';
-import { makeSealer } from '../../src/domain/sealing.ts';
+import { makeSealer, type Sealer } from '../../src/domain/sealing.ts';
 import { makeUrlSigner } from '../../src/domain/signed-url.ts';
 import { type GraphqlEdge, makeGraphql } from '../../src/edges/graphql/edge.ts';
 import type { SocketLimits } from '../../src/edges/graphql/socket-limits.ts';
@@ -84,6 +84,8 @@ export interface HttpService<Kept extends Store = Store> {
   store: Kept;
   clock: TestClock;
   runtime: Runtime;
+  /** Seals and opens stored values with other master keys, as after a restart. */
+  replaceSealer(next: Sealer): void;
   services: Services;
   cognition: Cognition;
   perform: Perform;
@@ -159,7 +161,7 @@ export async function startHttpServiceOn<Kept extends Store>(
   const state: HttpService['state'] = { draining: false, stopping: false, cacheHealthy: true, mqtt: 'operational' };
   const cache: Cache = new MemoryCache(clock, { maxEntries: maxCacheEntries });
   cache.healthy = () => state.cacheHealthy;
-  const sealer = makeSealer(randomBytes(32));
+  let sealer = makeSealer({ current: randomBytes(32) });
   const { privateKey } = await generateKeyPair('EdDSA', { extractable: true });
   const key = await importTokenKey(await exportJWK(privateKey));
   const newId = () => v7();
@@ -181,7 +183,7 @@ export async function startHttpServiceOn<Kept extends Store>(
   const artifacts = makeArtifacts({
     ...{ store, clock, newId, log, settings },
     files: artifactFiles ?? artifactFolder(join(dataDir, 'firmware')),
-    signer: makeUrlSigner(randomBytes(32)),
+    signer: makeUrlSigner({ current: randomBytes(32) }),
   });
   const services: Services = {
     ...makeSignInServices({
@@ -202,6 +204,12 @@ export async function startHttpServiceOn<Kept extends Store>(
     artifacts,
     locks: new KeyedLocks(),
     audit,
+    masterKeys: {
+      isCurrent: (blob) => sealer.isCurrent(blob),
+      get keyIds() {
+        return sealer.keyIds;
+      },
+    },
     seal: (plain, boundTo) => sealer.seal(plain, boundTo),
     open: (blob, boundTo) => sealer.open(blob, boundTo),
     flags: () => flags.current(),
@@ -311,6 +319,9 @@ export async function startHttpServiceOn<Kept extends Store>(
   };
 
   return {
+    replaceSealer(next) {
+      sealer = next;
+    },
     ...{
       url,
       store,

@@ -45,6 +45,7 @@ export class MemoryStore implements Store {
   readonly inspection = this.#store.inspection;
   readonly memories = this.#store.memories;
   readonly retention = this.#store.retention;
+  readonly sealedValues = this.#store.sealedValues;
   readonly sessionTokens = this.#store.sessionTokens;
   readonly userSessions = this.#store.userSessions;
   ping = this.#store.ping;

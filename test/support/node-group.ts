@@ -61,9 +61,9 @@ export class NodeGroup {
     return sql<Row>(this.#deployment.databaseUrl ?? '', text, values);
   }
 
-  /** Resolves when the node serves. */
-  async start(build: Build, ports?: Ports): Promise<GroupNode> {
-    const node = await this.spawn(build, ports);
+  /** Resolves when the node serves. `more` are settings of this node alone. */
+  async start(build: Build, ports?: Ports, more: Record<string, string> = {}): Promise<GroupNode> {
+    const node = await this.spawn(build, ports, more);
     await node.served.active();
     this.nodes.push(node);
     this.#http.targets.push(Number(node.ports.PORT));
@@ -98,10 +98,10 @@ export class NodeGroup {
   }
 
   /** Ends a node as an operator does and starts another build in its place, which has then got its part of the shards. */
-  async replace(node: GroupNode, build: Build): Promise<GroupNode> {
+  async replace(node: GroupNode, build: Build, more: Record<string, string> = {}): Promise<GroupNode> {
     const { code, stderr } = await this.stop(node);
     if (code !== 0) throw new Error(`the node ended with ${code}: ${stderr}`);
-    const next = await this.start(build, node.ports);
+    const next = await this.start(build, node.ports, more);
     await this.settled();
     return next;
   }

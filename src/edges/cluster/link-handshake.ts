@@ -50,17 +50,21 @@ const kinds = ['http', 'upgrade', 'mqtt'] as const;
 const statuses = ['accepted', 'misdirected'] as const;
 export type LinkStatus = (typeof statuses)[number];
 
-/** The cluster keys of a deployment. Both are accepted, so that the master key can be rotated node by node. */
+/**
+ * The cluster keys of a deployment. Both are accepted, so that the master key can be rotated node by node: `other` is the
+ * next or the previous one. A proof has room for two, which is enough: of three consecutive keys each node has the
+ * current and a neighbouring one, so any two nodes that are one step apart have one in common.
+ */
 export interface LinkKeys {
   current: KeyObject;
-  previous: KeyObject | null;
+  other: KeyObject | null;
 }
 
 /** Derives the cluster keys from the master keys (HKDF-SHA-256, RFC 5869). */
-export function deriveLinkKeys(master: KeyObject, previous: KeyObject | null): LinkKeys {
+export function deriveLinkKeys(master: KeyObject, other: KeyObject | null): LinkKeys {
   const derive = (key: KeyObject) =>
     createSecretKey(Buffer.from(hkdfSync('sha256', key, '', 'twinkeep cluster link', 32)));
-  return { current: derive(master), previous: previous === null ? null : derive(previous) };
+  return { current: derive(master), other: other === null ? null : derive(other) };
 }
 
 export interface LinkVersions {
@@ -92,7 +96,7 @@ function macOf(key: KeyObject, role: Role, transcript: Transcript, status: Buffe
 
 const NO_STATUS = Buffer.alloc(1, 0xff);
 
-const keysIn = ({ current, previous }: LinkKeys): KeyObject[] => (previous === null ? [current] : [current, previous]);
+const keysIn = ({ current, other }: LinkKeys): KeyObject[] => (other === null ? [current] : [current, other]);
 
 /** The key with which one of the MACs was made; null if none. Compares all of them, in constant time. */
 function provedKey(keys: LinkKeys, macs: readonly Buffer[], expected: (key: KeyObject) => Buffer): KeyObject | null {
@@ -208,7 +212,7 @@ export class ClientHandshake {
     });
   }
 
-  /** Has two MACs in any case, so that it does not show whether there is a previous key. */
+  /** Has two MACs in any case, so that it does not show whether there is another key. */
   get proof(): Buffer {
     const { clientNonce, clientId, content } = this.#transcript;
     const macs = keysIn(this.#keys).map((key) => macOf(key, 'client', this.#transcript));

@@ -71,6 +71,7 @@ import {
   suspendTenant,
 } from '../../operations/platform/administration.ts';
 import { drainNode, listNodes, resumeNode } from '../../operations/platform/nodes.ts';
+import { rekey } from '../../operations/platform/rekey.ts';
 import { getChangelog, getHealth, getStatus, getVersion } from '../../operations/platform/system.ts';
 
 /** A query field. Its result type is named by the output schema, otherwise by `typeName`. */
@@ -198,6 +199,7 @@ const changes: readonly (Operation | MutationField)[] = [
   setFlag,
   drainNode,
   resumeNode,
+  rekey,
 ];
 
 export const mutations: Readonly<Record<string, MutationField>> = Object.fromEntries(

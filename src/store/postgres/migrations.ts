@@ -20,6 +20,7 @@ import { nodeFigures } from './migrations/0022-node-figures.ts';
 import { levels } from './migrations/0023-levels.ts';
 import { changeRequests } from './migrations/0024-change-requests.ts';
 import { userSessions } from './migrations/0024-user-sessions.ts';
+import { subKeys } from './migrations/0026-sub-keys.ts';
 
 export interface Migration {
   id: number;
@@ -33,6 +34,9 @@ export interface Migration {
   /** Of a contract: the oldest schema level whose builds run after it, which is the id of a migration. Default: its own id. */
   oldestLevel?: number;
 }
+
+/** As long as it waits, values are sealed with the master key itself. */
+export const SUB_KEYS_MIGRATION = 26;
 
 /**
  * In order, for PostgreSQL 14 and later and for PGlite. A released migration is never changed; add a new one instead.
@@ -62,6 +66,7 @@ export const migrations: readonly Migration[] = [
   { id: 23, name: 'levels', sql: levels, change: 'expand' },
   { id: 24, name: 'change requests', sql: changeRequests, change: 'expand' },
   { id: 24, name: 'user sessions', sql: userSessions, change: 'expand' },
+  { id: SUB_KEYS_MIGRATION, name: 'sub-keys', sql: subKeys, change: 'contract' },
 ];
 
 /** The newest migration that this build knows. */

@@ -21,6 +21,7 @@ import { planStore } from './plans.ts';
 import { proposalStore } from './proposals.ts';
 import { recordStore } from './records.ts';
 import { retentionStore } from './retention.ts';
+import { sealedValueStore } from './sealed-values.ts';
 import { sessionTokenStore } from './session-tokens.ts';
 import { userSessionStore } from './user-sessions.ts';
 
@@ -47,6 +48,7 @@ export function createStore(database: Database, counts = new DeviceCounts(), fen
     inspection: inspectionStore(database),
     memories: agentMemoryStore(database),
     retention: retentionStore(database),
+    sealedValues: sealedValueStore(database),
     sessionTokens: sessionTokenStore(database),
     userSessions: userSessionStore(database),
     batchesInFlight: database.embedded ? 1 : 2,

@@ -66,6 +66,8 @@ describe('a handshake', () => {
     ['from the first node with the new key', deriveLinkKeys(newMaster, oldMaster), deriveLinkKeys(oldMaster, null)],
     ['to the first node with the new key', deriveLinkKeys(oldMaster, null), deriveLinkKeys(newMaster, oldMaster)],
     ['when all nodes have both', deriveLinkKeys(newMaster, oldMaster), deriveLinkKeys(newMaster, oldMaster)],
+    ['when a node announces the next key', deriveLinkKeys(oldMaster, newMaster), deriveLinkKeys(oldMaster, null)],
+    ['from it to the first that uses it', deriveLinkKeys(oldMaster, newMaster), deriveLinkKeys(newMaster, oldMaster)],
     ['when the first node has only the new key', deriveLinkKeys(newMaster, null), deriveLinkKeys(newMaster, oldMaster)],
   ])('succeeds in a rotation of the master key: %s', (_, ofClient, ofListener) => {
     const listener = listen(ofListener);

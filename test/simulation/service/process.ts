@@ -91,7 +91,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
   const liveness = new StoreLiveness(store);
   const callers = await loadCallerServices({ store, cache, clock, log, newId, liveness });
   const flags = await loadFlags(store.administration);
-  const sealer = makeSealer(keys.master);
+  const sealer = makeSealer({ current: keys.master });
   const settings: Services['settings'] = {
     sessionMaxAgeS: 86_400,
     apiBaseUrl: 'http://service/v1',
@@ -126,9 +126,10 @@ export async function startService(parts: ProcessParts): Promise<Service> {
       newId,
       log,
       files: noFiles,
-      signer: makeUrlSigner(keys.master),
+      signer: makeUrlSigner({ current: keys.master }),
     }),
     locks: new KeyedLocks(),
+    masterKeys: sealer,
     seal: sealer.seal,
     open: sealer.open,
     flags: () => flags.current(),

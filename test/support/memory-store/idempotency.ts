@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import {
   DROPPED_ANSWER,
   IdempotencyConflict,
@@ -21,6 +22,12 @@ const columns: Columns<Stored> = {
 
 export const idempotencyKey = ({ principal, method, path, key }: Key): string =>
   JSON.stringify([principal, method, path, key]);
+
+/** The order of rows in the database. */
+export const idempotencyDigest = ({ principal, method, path, key }: Key): string =>
+  createHash('sha256')
+    .update(JSON.stringify([principal, method, path, key]))
+    .digest('base64url');
 
 /** Throws if the key has another row than the one that the request found. */
 export function putIdempotency(tables: Tables, row: OptionalIdempotencyRow): void {

@@ -18,6 +18,7 @@ import { planStore } from './plans.ts';
 import { proposalStore } from './proposals.ts';
 import { recordStore } from './records.ts';
 import { retentionStore } from './retention.ts';
+import { sealedValueStore } from './sealed-values.ts';
 import { Session, type SessionOptions } from './session.ts';
 import { sessionTokenStore } from './session-tokens.ts';
 import { userSessionStore } from './user-sessions.ts';
@@ -51,6 +52,7 @@ export function openMemoryStore(database: MemoryDatabase, options: MemoryStoreOp
     inspection: inspectionStore(session),
     memories: agentMemoryStore(session),
     retention: retentionStore(session),
+    sealedValues: sealedValueStore(session),
     sessionTokens: sessionTokenStore(session),
     userSessions: userSessionStore(session),
     batchesInFlight: options.batchesInFlight ?? 1,

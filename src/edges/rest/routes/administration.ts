@@ -7,6 +7,7 @@ import {
   suspendTenant,
 } from '../../../operations/platform/administration.ts';
 import { drainNode, listNodes, resumeNode } from '../../../operations/platform/nodes.ts';
+import { rekey } from '../../../operations/platform/rekey.ts';
 import type { Route } from '../route.ts';
 
 export const administrationRoutes: Route[] = [
@@ -19,4 +20,5 @@ export const administrationRoutes: Route[] = [
   { method: 'GET', path: '/admin/nodes', operation: listNodes, success: 200 },
   { method: 'POST', path: '/admin/nodes/{id}/drain', operation: drainNode, success: 200 },
   { method: 'POST', path: '/admin/nodes/{id}/resume', operation: resumeNode, success: 200 },
+  { method: 'POST', path: '/admin/rekey', operation: rekey, success: 200 },
 ];

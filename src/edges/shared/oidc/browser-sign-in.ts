@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { type Clock, referenceOf } from '../../../domain/clock.ts';
 import type { Log } from '../../../domain/log.ts';
 import { done, type Outcome, refuse } from '../../../domain/refusals.ts';
-import type { Sealer } from '../../../domain/sealing.ts';
+import type { SealedPlace, Sealer } from '../../../domain/sealing.ts';
 import type { EpochMs } from '../../../domain/values.ts';
 import { ProviderUnavailable } from '../../../operations/faults.ts';
 import { LEEWAY_S } from '../../../services/tokens.ts';
@@ -13,7 +13,7 @@ import type { Provider } from './provider.ts';
 
 /** Time limit for the sign-in at the provider. */
 const ATTEMPT_TTL_MS = 600_000;
-const SEALING_CONTEXT = 'sign-in at the identity provider';
+const SEALING_CONTEXT: SealedPlace = { purpose: 'provider sign-ins', aad: 'sign-in at the identity provider' };
 const SCOPE = 'openid email';
 
 const attemptSchema = z.object({

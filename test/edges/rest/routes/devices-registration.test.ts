@@ -1,5 +1,6 @@
 import { v7 } from 'uuid';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { secretBinding } from '../../../../src/domain/device-key.ts';
 import { publicKeyFromSeed } from '../../../../src/protocol/signature.ts';
 import { mine, other, service, withTwoTenants } from '../two-tenants.ts';
 
@@ -46,8 +47,8 @@ describe('POST /device/register', () => {
     const { device_id: id, device_secret: secret } = await mine.register();
     const [key] = await service.services.store.devices.keyHistory(id);
     expect(key?.sealedSecret).not.toContain(secret);
-    expect(service.services.open(key?.sealedSecret ?? '', `device:${id}:1`)).toBe(secret);
-    expect(() => service.services.open(key?.sealedSecret ?? '', `device:${id}:2`)).toThrow();
+    expect(service.services.open(key?.sealedSecret ?? '', secretBinding(id, 1))).toBe(secret);
+    expect(() => service.services.open(key?.sealedSecret ?? '', secretBinding(id, 2))).toThrow();
   });
 
   it('creates an Ed25519 key and stores its public half only', async () => {

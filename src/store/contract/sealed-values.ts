@@ -1,0 +1,52 @@
+import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { IdempotencyRow } from './idempotency.ts';
+
+/** The stored values that are sealed with the master key. Cached values expire and are not among them. */
+export const sealedKinds = ['device_secrets', 'stored_answers'] as const;
+export type SealedKind = (typeof sealedKinds)[number];
+
+/** Place of a device key in the order of `deviceSecrets`. */
+export interface DeviceKeyPosition {
+  deviceId: Uuid;
+  keyVersion: number;
+}
+
+/** Null: a key without a secret, or an answer that was dropped. */
+export type SealedSecret = DeviceKeyPosition & { sealed: string | null };
+
+export interface StoredAnswer extends Pick<IdempotencyRow, 'principal' | 'method' | 'path' | 'key' | 'expiresAt'> {
+  /** Place in the order of `answers`. */
+  digest: string;
+  sealed: string | null;
+}
+
+/** Replaces a value only if it is still `from`. */
+export interface ResealedValue {
+  from: string;
+  to: string;
+}
+
+/** The number of values that name a master key. */
+export interface SealedCount {
+  kind: SealedKind;
+  keyId: string;
+  rows: number;
+}
+
+/** The sealed values of all tenants, for a change of the master key. */
+export interface SealedValueStore {
+  /** Number of device keys and stored answers. */
+  count(): Promise<number>;
+  /** Up to `limit` device keys after `after`, also ended ones and those without a secret. */
+  deviceSecrets(after: DeviceKeyPosition | null, limit: number): Promise<SealedSecret[]>;
+  /** Up to `limit` stored answers after the digest `after`, also expired ones. */
+  answers(after: string | null, limit: number): Promise<StoredAnswer[]>;
+  /** Returns how many it replaced; a row that another transaction changes is left as it is. */
+  replaceSecrets(changes: readonly (DeviceKeyPosition & ResealedValue)[]): Promise<number>;
+  replaceAnswers(changes: readonly (Pick<StoredAnswer, 'digest'> & ResealedValue)[]): Promise<number>;
+  /**
+   * The values that name a master key other than `known`: of all device keys, and of the answers that expire first and
+   * last among those that have not expired at `now`.
+   */
+  withOtherKeys(known: readonly string[], now: EpochMs): Promise<SealedCount[]>;
+}

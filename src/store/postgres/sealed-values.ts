@@ -1,0 +1,130 @@
+import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { SealedCount, SealedKind, SealedValueStore } from '../contract/sealed-values.ts';
+import { DROPPED_ANSWER } from '../contract.ts';
+import type { Database } from './database.ts';
+
+/** Stored answers that are examined at the start, at both ends of the order in which they expire. */
+const EXAMINED_ANSWERS = 1_000;
+
+/** Before the first id of the table. */
+const NIL: Uuid = '00000000-0000-0000-0000-000000000000';
+
+/** The part of a sealed value that names the master key. */
+const keyIdIn = (column: string): string => `substr(${column}, 4, 11)`;
+
+/**
+ * Locked rows are skipped, so that this statement never waits for one while it holds others: group commits lock several
+ * of these rows in another order. `key` has the columns of the primary key with their types.
+ */
+function replaceStatement(table: string, column: string, key: Readonly<Record<string, string>>): string {
+  const names = Object.keys(key);
+  const fields = Object.entries(key).map(([name, type]) => `${name} ${type}`);
+  const sameKey = (one: string, other: string) =>
+    names.map((name) => `${one}.${name} = ${other}.${name}`).join(' and ');
+  return `with changed as (
+      select ${names.map((name) => `t.${name}`).join(', ')}, r."to"
+        from jsonb_to_recordset($1::jsonb) as r(${fields.join(', ')}, "from" text, "to" text)
+        join ${table} t on ${sameKey('t', 'r')}
+        where t.${column} = r."from" for update of t skip locked)
+    update ${table} t set ${column} = c."to" from changed c where ${sameKey('t', 'c')} returning 1 as one`;
+}
+
+interface AnswerRow {
+  digest: string;
+  principal: string;
+  method: string;
+  path: string;
+  key: string;
+  answer: string;
+  expires_at: EpochMs;
+}
+
+export const sealedValueStore = (database: Database): SealedValueStore => ({
+  count: () =>
+    database.transaction(async (query) => {
+      await query('set local statement_timeout = 0');
+      const [row] = await query<{ rows: number }>(
+        'select (select count(*) from device_keys) + (select count(*) from idempotency) as rows',
+      );
+      return row?.rows ?? 0;
+    }),
+
+  async deviceSecrets(after, limit) {
+    const rows = await database.read<{ device_id: Uuid; key_version: number; sealed_secret: string | null }>({
+      name: 'sealed_secrets',
+      text: `select device_id, key_version, sealed_secret from device_keys
+        where (device_id, key_version) > ($1::uuid, $2::integer) order by device_id, key_version limit $3`,
+      values: [after?.deviceId ?? NIL, after?.keyVersion ?? 0, limit],
+    });
+    return rows.map(({ device_id: deviceId, key_version: keyVersion, sealed_secret: sealed }) => {
+      return { deviceId, keyVersion, sealed };
+    });
+  },
+
+  async answers(after, limit) {
+    const rows = await database.read<AnswerRow>({
+      name: 'sealed_answers',
+      text: `select digest, principal, method, path, key, answer, expires_at from idempotency
+        where digest > $1 order by digest limit $2`,
+      values: [after ?? '', limit],
+    });
+    return rows.map(({ answer, expires_at: expiresAt, ...row }) => {
+      return { ...row, expiresAt, sealed: answer === DROPPED_ANSWER ? null : answer };
+    });
+  },
+
+  async replaceSecrets(changes) {
+    const rows = changes.map(({ deviceId, keyVersion, ...values }) => {
+      return { device_id: deviceId, key_version: keyVersion, ...values };
+    });
+    return replace(database, replaceSecrets, rows);
+  },
+
+  replaceAnswers: (changes) => replace(database, replaceAnswers, changes),
+
+  withOtherKeys: (known, now) =>
+    database.transaction(async (query) => {
+      await query('set local statement_timeout = 0');
+      // Reads the whole table, in the order of its pages.
+      await query('set local enable_seqscan = on');
+      const ids = `{${known.join(',')}}`;
+      const secrets = await query<{ id: string; rows: number }>(
+        `select ${keyIdIn('sealed_secret')} as id, count(*) as rows from device_keys
+          where sealed_secret is not null and ${keyIdIn('sealed_secret')} <> all($1::text[]) group by 1`,
+        [ids],
+      );
+      await query('set local enable_seqscan = off');
+      const answers = await query<{ id: string; rows: number }>(
+        `select ${keyIdIn('answer')} as id, count(*) as rows from (
+            (select digest, answer from idempotency where expires_at > $2 order by expires_at limit ${EXAMINED_ANSWERS})
+            union
+            (select digest, answer from idempotency where expires_at > $2 order by expires_at desc
+              limit ${EXAMINED_ANSWERS})) examined
+          where answer <> '${DROPPED_ANSWER}' and ${keyIdIn('answer')} <> all($1::text[]) group by 1`,
+        [ids, now],
+      );
+      return [...countsOf('device_secrets', secrets), ...countsOf('stored_answers', answers)];
+    }),
+});
+
+const replaceSecrets = {
+  name: 'sealed_secrets_replace',
+  text: replaceStatement('device_keys', 'sealed_secret', { device_id: 'uuid', key_version: 'integer' }),
+};
+
+const replaceAnswers = {
+  name: 'sealed_answers_replace',
+  text: replaceStatement('idempotency', 'answer', { digest: 'text' }),
+};
+
+async function replace(
+  database: Database,
+  statement: { name: string; text: string },
+  rows: readonly object[],
+): Promise<number> {
+  if (rows.length === 0) return 0;
+  return (await database.write({ ...statement, values: [JSON.stringify(rows)] })).length;
+}
+
+const countsOf = (kind: SealedKind, rows: readonly { id: string; rows: number }[]): SealedCount[] =>
+  rows.map(({ id, rows: count }) => ({ kind, keyId: id, rows: count }));
