@@ -19,7 +19,7 @@ import { artifactChunks } from './migrations/0021-artifact-chunks.ts';
 import { nodeFigures } from './migrations/0022-node-figures.ts';
 import { levels } from './migrations/0023-levels.ts';
 import { changeRequests } from './migrations/0024-change-requests.ts';
-import { userSessions } from './migrations/0024-user-sessions.ts';
+import { userSessions } from './migrations/0025-user-sessions.ts';
 import { subKeys } from './migrations/0026-sub-keys.ts';
 
 export interface Migration {
@@ -65,7 +65,7 @@ export const migrations: readonly Migration[] = [
   { id: 22, name: 'node figures', sql: nodeFigures, change: 'contract' },
   { id: 23, name: 'levels', sql: levels, change: 'expand' },
   { id: 24, name: 'change requests', sql: changeRequests, change: 'expand' },
-  { id: 24, name: 'user sessions', sql: userSessions, change: 'expand' },
+  { id: 25, name: 'user sessions', sql: userSessions, change: 'expand' },
   { id: SUB_KEYS_MIGRATION, name: 'sub-keys', sql: subKeys, change: 'contract' },
 ];
 
