@@ -4,12 +4,13 @@ import { type Api, makeApi } from './api.ts';
 import { readCredentials } from './credentials.ts';
 import { UsageError } from './errors.ts';
 import type { Io } from './io.ts';
+import { printJson } from './print.ts';
 
 /** Dependencies of every command that calls the service. */
 export interface CliContext {
   io: Io;
   api: Api;
-  /** `--json`: responses are printed unchanged on stdout. */
+  /** `--json`: responses are printed on stdout as JSON, with every field. */
   json: boolean;
   /** Prints a response: as JSON with `--json`, else with `print`. */
   show<Body>(body: Body, print: (body: Body) => void): void;
@@ -44,7 +45,7 @@ export function createCliContext(io: Io, command: Command): CliContext {
     api: makeApi(anonymous.url, credential),
     json,
     show(body, print) {
-      if (json) io.out(JSON.stringify(body));
+      if (json) printJson(io, body);
       else print(body);
     },
   };

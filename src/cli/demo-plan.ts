@@ -5,7 +5,6 @@ import type { Api, RequestOptions } from './api.ts';
 import type { CommandRecord } from './commands/device-commands.ts';
 import type { PlanRecord, StepRecord } from './commands/plans.ts';
 import { FailedError } from './errors.ts';
-import { escapeForTerminal } from './print.ts';
 import type { RegisteredDevice } from './simulation.ts';
 import type { StepReporter } from './step-reporter.ts';
 import type { UpdateRecorder } from './update-recorder.ts';
@@ -97,7 +96,7 @@ async function followGoal(
 async function failureReason(api: Api, { command_id, error }: StepRecord): Promise<string> {
   if (command_id === undefined) return error?.detail ?? 'unknown reason';
   const { command } = await api.get<{ command: CommandRecord }>(`/v1/commands/${command_id}`);
-  return escapeForTerminal(typeof command.error === 'string' ? command.error : (error?.detail ?? 'unknown reason'));
+  return typeof command.error === 'string' ? command.error : (error?.detail ?? 'unknown reason');
 }
 
 async function checkReportedStates(

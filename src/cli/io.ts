@@ -1,17 +1,8 @@
 import type { Readable, Writable } from 'node:stream';
 import pc from 'picocolors';
+import { type Colors, makeColors, renderLine } from './terminal-text.ts';
 
-type Colours = ReturnType<typeof pc.createColors>;
-
-/** Standard streams of a command. */
-export interface Io {
-  /** Writes one line to stdout: the result of the command. */
-  out(line: string): void;
-  /** Writes one line to stderr: hints, progress, errors. */
-  err(line: string): void;
-  /** Colours for stdout and stderr; they do nothing if the stream is not a terminal. */
-  outColors: Colours;
-  errColors: Colours;
+interface Streams {
   /** For prompts and piped input. */
   stdin: Readable & { isTTY?: boolean };
   /** For progress bars, prompts and live status lines. */
@@ -19,15 +10,28 @@ export interface Io {
   stderr: Writable & { isTTY?: boolean; columns?: number };
 }
 
-export function processIo(): Io {
-  const { stdin, stdout, stderr } = process;
-  return {
-    out: (line) => void stdout.write(`${line}\n`),
-    err: (line) => void stderr.write(`${line}\n`),
-    outColors: pc.createColors(stdout.isTTY === true && pc.isColorSupported),
-    errColors: pc.createColors(stderr.isTTY === true && pc.isColorSupported),
-    stdin,
-    stdout,
-    stderr,
-  };
+/**
+ * Standard streams of a command. Lines may contain any text of a service or a device: control and formatting characters
+ * are escaped, in a file too, since it may be shown on a terminal later.
+ */
+export interface Io extends Streams {
+  /** Writes one line to stdout: the result of the command. */
+  out(line: string): void;
+  /** Writes one line to stderr: hints, progress, errors. */
+  err(line: string): void;
+  /** Colours for lines on stdout and stderr; they do nothing if the stream is not a terminal. */
+  outColors: Colors;
+  errColors: Colors;
 }
+
+export const makeIo = ({ stdin, stdout, stderr }: Streams): Io => ({
+  out: (line) => void stdout.write(`${renderLine(line)}\n`),
+  err: (line) => void stderr.write(`${renderLine(line)}\n`),
+  outColors: makeColors(stdout.isTTY === true && pc.isColorSupported),
+  errColors: makeColors(stderr.isTTY === true && pc.isColorSupported),
+  stdin,
+  stdout,
+  stderr,
+});
+
+export const processIo = (): Io => makeIo(process);

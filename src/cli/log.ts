@@ -3,8 +3,12 @@ import pino from 'pino';
 import pretty from 'pino-pretty';
 import type { Config } from '../config.ts';
 import type { Log } from '../domain/log.ts';
+import { escapeForTerminal, escapeJson } from './terminal-text.ts';
 
-/** Creates the log: JSON lines, or readable text. Fields that could hold credentials are redacted. */
+/**
+ * Creates the log: JSON lines, or readable text. Fields that could hold credentials are redacted. Characters that a
+ * terminal acts on are escaped in readable text, and in JSON lines for a terminal.
+ */
 export function makePinoLog({ level, format }: Config['log'], to: Writable & { isTTY?: boolean }): Log {
   const secretFields = ['token', 'password', 'secret', 'authorization', 'device_secret', 'new_secret', 'signature'];
   const options: pino.LoggerOptions = {
@@ -14,10 +18,17 @@ export function makePinoLog({ level, format }: Config['log'], to: Writable & { i
     formatters: { level: (label) => ({ level: label }) },
     redact: { paths: secretFields.flatMap((name) => [name, `*.${name}`]), censor: '…' },
   };
-  return format === 'json'
-    ? pino(options, to)
-    : pino(
-        options,
-        pretty({ destination: to, colorize: to.isTTY === true, sync: true, translateTime: 'SYS:HH:MM:ss.l' }),
-      );
+  if (format === 'json') return pino(options, to.isTTY === true ? mapLines(to, escapeJson) : to);
+  const colorize = to.isTTY === true;
+  const readable = pretty({ destination: to, colorize, sync: true, translateTime: 'SYS:HH:MM:ss.l' });
+  // The texts of the JSON line are shown, so the escapes are part of the texts. JSON has no other use of a raw character.
+  return pino(
+    options,
+    mapLines(readable, (line) => escapeForTerminal(line, '\\\\')),
+  );
 }
+
+/** A destination of JSON lines that passes each on in another form. */
+const mapLines = (to: Writable, convert: (line: string) => string): pino.DestinationStream => ({
+  write: (line) => void to.write(`${convert(line.slice(0, -1))}\n`),
+});

@@ -1,10 +1,13 @@
 import type { StateChanges } from '../domain/twin.ts';
 import type { ReceivedProblem } from './errors.ts';
 import type { Io } from './io.ts';
+import { escapeForTerminal, escapeJson } from './terminal-text.ts';
 
 type Cell = string | number | boolean | null | undefined;
 
-const formatCell = (cell: Cell): string => (cell === null || cell === undefined || cell === '' ? '-' : String(cell));
+/** Escaped before the width of its column is measured. */
+const formatCell = (cell: Cell): string =>
+  cell === null || cell === undefined || cell === '' ? '-' : escapeForTerminal(String(cell));
 
 /** Prints a table on stdout, or the hint `none` on stderr for zero rows. */
 export function printTable(io: Io, heads: readonly string[], rows: readonly (readonly Cell[])[]): void {
@@ -22,6 +25,9 @@ export function printTable(io: Io, heads: readonly string[], rows: readonly (rea
   io.out(io.outColors.dim(line(heads)));
   for (const row of texts) io.out(line(row));
 }
+
+/** Prints a value as JSON on one line, without characters that a terminal acts on. */
+export const printJson = (io: Io, value: unknown): void => io.out(escapeJson(JSON.stringify(value)));
 
 /** Prints one `name  value` per line; objects as JSON. */
 export function printRecord(io: Io, fields: Readonly<Record<string, unknown>>): void {
@@ -53,12 +59,7 @@ export function colorStatus({ outColors }: Io, status: string): string {
 }
 
 /** One `name: from → to` per property. */
-export const formatChanges = ({ bold }: Io['outColors'], changes: StateChanges | null): string[] =>
+export const formatChanges = ({ bold }: Pick<Io['outColors'], 'bold'>, changes: StateChanges | null): string[] =>
   Object.entries(changes ?? {}).map(
-    ([name, { from, to }]) =>
-      `${escapeForTerminal(name)}: ${escapeForTerminal(JSON.stringify(from))} → ${bold(escapeForTerminal(JSON.stringify(to)))}`,
+    ([name, { from, to }]) => `${name}: ${JSON.stringify(from)} → ${bold(JSON.stringify(to))}`,
   );
-
-/** Escapes untrusted text: control and formatting characters could control the terminal or reorder the line. */
-export const escapeForTerminal = (text: string): string =>
-  text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`);

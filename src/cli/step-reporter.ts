@@ -1,6 +1,7 @@
 import { errorReason } from './api.ts';
 import { FailedError, RefusedError } from './errors.ts';
 import type { Io } from './io.ts';
+import { renderLine } from './terminal-text.ts';
 
 /** Prints one line per step of a scenario; a step that fails ends it. */
 export interface StepReporter {
@@ -17,7 +18,7 @@ export function makeStepReporter(io: Io): StepReporter {
   const clearLine = () => void (terminal && io.stdout.write('\r\u001b[2K'));
   return {
     async step(title, run) {
-      if (terminal) io.stdout.write(dim(`… ${title}`));
+      if (terminal) io.stdout.write(renderLine(dim(`… ${title}`)));
       try {
         const { value, message } = await run();
         clearLine();
@@ -30,6 +31,9 @@ export function makeStepReporter(io: Io): StepReporter {
         throw new FailedError(`the step '${title}' failed`);
       }
     },
-    heading: (text) => io.out(`\n${bold(text)}`),
+    heading(text) {
+      io.out('');
+      io.out(bold(text));
+    },
   };
 }

@@ -77,6 +77,10 @@ export type CloudPayload =
   | { type: 'hello_ack'; payload: HelloAckPayload }
   | { type: 'error'; payload: ErrorPayload };
 
+/** Characters that are kept of the texts of devices (`toPrintable`). */
+export const MAX_FIRMWARE_LENGTH = 128;
+export const MAX_ERROR_LENGTH = 1_000;
+
 const amount = { type: 'number', minimum: 0 } as const;
 const time = { ...countSchema, description: 'Epoch milliseconds' };
 
@@ -89,7 +93,11 @@ export const devicePayloads: {
   hello: {
     required: { protocol: { type: 'string', enum: [PROTOCOL_VERSION] } },
     optional: {
-      firmware: { type: 'string', description: 'The running firmware version', examples: ['1.4.2'] },
+      firmware: {
+        type: 'string',
+        description: `The running firmware version. ${MAX_FIRMWARE_LENGTH} characters are kept, and unprintable ones become spaces.`,
+        examples: ['1.4.2'],
+      },
       device_type: { type: 'string', examples: ['smart_light'] },
       manifest_version: { ...countSchema, description: 'Version of the capability manifest it was built for' },
       uptime_s: amount,
@@ -122,7 +130,10 @@ export const devicePayloads: {
     optional: {
       progress: { type: 'number', description: 'Progress, in a unit that the device chooses' },
       result: { description: 'Any JSON; stored with the command' },
-      error: { type: 'string', description: 'Human-readable reason for a failure' },
+      error: {
+        type: 'string',
+        description: `Human-readable reason for a failure. ${MAX_ERROR_LENGTH} characters are kept, and unprintable ones become spaces.`,
+      },
       state: { type: 'object', description: 'Merged like a state report, regardless of the status' },
     },
   },

@@ -1,12 +1,12 @@
 import { PassThrough } from 'node:stream';
 import { type Argument, type Command, InvalidArgumentError, type Option } from 'commander';
-import pc from 'picocolors';
 import { describe, expect, it } from 'vitest';
+import { makeIo } from '../../src/cli/io.ts';
 import { makeProgram } from '../../src/cli/program.ts';
 import { expectNoLibraryText } from '../support/error-texts.ts';
 
-const [outColors, stdin, stdout] = [pc.createColors(false), new PassThrough(), new PassThrough()];
-const program = makeProgram({ out() {}, err() {}, outColors, errColors: outColors, stdin, stdout, stderr: stdout });
+const [stdin, stdout] = [new PassThrough(), new PassThrough()];
+const program = makeProgram(makeIo({ stdin, stdout, stderr: stdout }));
 
 type Parser = NonNullable<(Option | Argument)['parseArg']>;
 

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Readable, Writable } from 'node:stream';
-import pc from 'picocolors';
+import { makeIo } from '../../src/cli/io.ts';
 import { run } from '../../src/cli/run.ts';
 import { nodeEnv, nodeFlags } from './node-flags.ts';
 
@@ -39,28 +39,26 @@ export function startCli(args: readonly string[], env: Record<string, string>, i
 export const runCli = (args: readonly string[], env: Record<string, string>, input?: string): Promise<CliResult> =>
   startCli(args, env, input).ended;
 
-/** The command line in this process, without a terminal, for commands that do not use signals or the environment. */
+/**
+ * The command line in this process, for commands that do not use signals or the environment. Without `terminal` its output is
+ * not a terminal.
+ */
 export async function runCliInProcess(
   args: readonly string[],
-  { url, token, input = '' }: { url: string; token: string; input?: string },
+  { url, token, input = '', terminal = false }: { url: string; token: string; input?: string; terminal?: boolean },
 ): Promise<CliResult> {
   const result: CliResult = { code: null, stdout: '', stderr: '' };
-  const into = (name: 'stdout' | 'stderr') =>
-    new Writable({
+  const into = (name: 'stdout' | 'stderr') => {
+    const stream = new Writable({
       write(chunk, _encoding, done) {
         result[name] += chunk;
         done();
       },
     });
+    return Object.assign(stream, { isTTY: terminal });
+  };
   const [stdout, stderr] = [into('stdout'), into('stderr')];
-  const colours = pc.createColors(false);
-  result.code = await run(
-    {
-      ...{ stdin: Readable.from([Buffer.from(input)]), stdout, stderr, outColors: colours, errColors: colours },
-      out: (line) => void stdout.write(`${line}\n`),
-      err: (line) => void stderr.write(`${line}\n`),
-    },
-    ['--url', url, '--token', token, ...args],
-  );
+  const io = makeIo({ stdin: Readable.from([Buffer.from(input)]), stdout, stderr });
+  result.code = await run(io, ['--url', url, '--token', token, ...args]);
   return result;
 }

@@ -4,7 +4,7 @@ import { parseIntegerBetween } from '../argument-parsers.ts';
 import { type CliContext, createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
 import { fetchPages } from '../pagination.ts';
-import { colorStatus, escapeForTerminal, printRecord, printTable } from '../print.ts';
+import { colorStatus, printRecord, printTable } from '../print.ts';
 import { consumeStream, type LiveUpdate, openStream } from '../update-stream.ts';
 
 interface Actor {
@@ -97,7 +97,7 @@ export function addActors(program: Command, io: Io): void {
         );
         show(body, ({ entries, next_cursor }) => {
           const rows = entries.map(({ version, at, by, event, to, data }) => [
-            ...[version, at, event, to, by, data === null ? null : escapeForTerminal(JSON.stringify(data))],
+            ...[version, at, event, to, by, data === null ? null : JSON.stringify(data)],
           ]);
           printTable(io, ['VERSION', 'AT', 'EVENT', 'TO', 'BY', 'DATA'], rows);
           printNextCursor(io, next_cursor);
@@ -122,7 +122,9 @@ export function addActors(program: Command, io: Io): void {
       const { api, show } = createCliContext(io, command);
       if (kind !== undefined) {
         const body = await api.get<{ machine: { page: string } }>(`/v1/machines/${encodeURIComponent(kind)}`);
-        return show(body, ({ machine }) => io.out(machine.page.trimEnd()));
+        return show(body, ({ machine }) => {
+          for (const line of machine.page.trimEnd().split('\n')) io.out(line);
+        });
       }
       const body = await api.get<{ machines: { kind: string; version: number; description: string }[] }>(
         '/v1/machines',
@@ -175,7 +177,7 @@ function showActor(
   printRecord(io, { ...rest, ...(quarantined && { quarantined: colorStatus(io, 'quarantined') }), quarantine_reason });
   printRecord(io, { next_events: next_events.join(', ') });
   for (const { event, due_at } of timers) io.out(`${due_at}  ${event}`);
-  for (const line of JSON.stringify(context, null, 2).split('\n')) io.out(escapeForTerminal(line));
+  for (const line of JSON.stringify(context, null, 2).split('\n')) io.out(line);
 }
 
 function printNextCursor(io: Io, next: string | null): void {

@@ -3,7 +3,7 @@ import { parseIntegerBetween } from '../argument-parsers.ts';
 import { createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
 import { fetchPages } from '../pagination.ts';
-import { colorStatus, escapeForTerminal, printTable } from '../print.ts';
+import { colorStatus, printTable } from '../print.ts';
 
 interface AuditEntry {
   at: string;
@@ -49,7 +49,7 @@ export function addAudit(program: Command, io: Io): void {
       const body = await fetchPages<Body>(api, '/v1/audit', { name: 'entries', limit, query });
       show(body, ({ entries, next_cursor }) => {
         const rows = entries.map(({ at, by, key, via, action, subject, outcome }) => [
-          ...[at, key === null ? by : `${by} (key ${key})`, via, action, escapeForTerminal(subject)],
+          ...[at, key === null ? by : `${by} (key ${key})`, via, action, subject],
           outcome === 'done' ? outcome : colorStatus(io, outcome),
         ]);
         printTable(io, ['AT', 'BY', 'VIA', 'ACTION', 'SUBJECT', 'OUTCOME'], rows);

@@ -5,7 +5,7 @@ import { createCliContext } from '../cli-context.ts';
 import { UsageError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { fetchPages } from '../pagination.ts';
-import { colorStatus, escapeForTerminal, printTable } from '../print.ts';
+import { colorStatus, printTable } from '../print.ts';
 import { fetchPlan, followPlan, type PlanRecord, showPlan } from './plans.ts';
 
 interface Proposal {
@@ -100,14 +100,7 @@ function addProposals(program: Command, io: Io): void {
       });
       show(page, ({ proposals: found, next_cursor }) => {
         const rows = found.map(({ id, status, steps, reason, created_at, expires_at }) => [
-          ...[
-            id,
-            status,
-            `${steps.length}`,
-            escapeForTerminal(reason ?? ''),
-            created_at,
-            status === 'pending' ? expires_at : '',
-          ],
+          ...[id, status, `${steps.length}`, reason ?? '', created_at, status === 'pending' ? expires_at : ''],
         ]);
         printTable(io, ['ID', 'STATUS', 'STEPS', 'REASON', 'CREATED', 'EXPIRES'], rows);
         if (next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${next_cursor}`));
@@ -145,13 +138,11 @@ function addProposals(program: Command, io: Io): void {
 
 function showProposal(io: Io, { id, status, reason, steps, plan_id, device_id, data }: Proposal): void {
   const { dim } = io.outColors;
-  io.out(`${colorStatus(io, status)} ${escapeForTerminal(reason ?? '')} ${dim(id)}`);
-  io.out(dim(`observed by ${device_id}: ${escapeForTerminal(JSON.stringify(data))}`));
+  io.out(`${colorStatus(io, status)} ${reason ?? ''} ${dim(id)}`);
+  io.out(dim(`observed by ${device_id}: ${JSON.stringify(data)}`));
   for (const { id: step, action, params, device_id: target, depends_on } of steps) {
-    const after = depends_on.length === 0 ? '' : ` after ${depends_on.map(escapeForTerminal).join(', ')}`;
-    io.out(
-      `  ${escapeForTerminal(step)} ${dim(`${escapeForTerminal(action)} ${escapeForTerminal(JSON.stringify(params))} on ${target}${after}`)}`,
-    );
+    const after = depends_on.length === 0 ? '' : ` after ${depends_on.join(', ')}`;
+    io.out(`  ${step} ${dim(`${action} ${JSON.stringify(params)} on ${target}${after}`)}`);
   }
   if (plan_id !== undefined) io.out(dim(`plan ${plan_id}`));
 }

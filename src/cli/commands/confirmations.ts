@@ -1,5 +1,4 @@
 import type { Command } from 'commander';
-import pc from 'picocolors';
 import type { StateChanges } from '../../domain/twin.ts';
 import type { JsonObject } from '../../domain/values.ts';
 import type { Api } from '../api.ts';
@@ -8,7 +7,8 @@ import { type CliContext, createCliContext } from '../cli-context.ts';
 import { confirmPrompt } from '../confirm-prompt.ts';
 import { FailedError } from '../errors.ts';
 import type { Io } from '../io.ts';
-import { colorStatus, escapeForTerminal, formatChanges, printTable } from '../print.ts';
+import { colorStatus, formatChanges, printTable } from '../print.ts';
+import { makeColors } from '../terminal-text.ts';
 import { type CommandRecord, type Dispatched, showDispatched, WAIT_DESCRIPTION } from './device-commands.ts';
 
 interface Confirmation {
@@ -30,7 +30,7 @@ interface Page {
 }
 
 /** Table columns are measured by text length, so their cells must not contain colour codes. */
-const noColours = pc.createColors(false);
+const noColours = makeColors(false);
 const confirmationPath = (commandId: string, verb: string): string =>
   `/v1/confirmations/${encodeURIComponent(commandId)}/${verb}`;
 
@@ -53,7 +53,7 @@ export function addConfirmations(program: Command, io: Io): void {
           io,
           ['COMMAND', 'DEVICE', 'ACTION', 'PARAMS', 'CHANGES', 'EXPIRES'],
           pending.map(({ command_id, device_id, action, params, preview, expires_at }) => [
-            ...[command_id, device_id, escapeForTerminal(action), escapeForTerminal(JSON.stringify(params))],
+            ...[command_id, device_id, action, JSON.stringify(params)],
             ...[formatChanges(noColours, preview.changes).join(', '), expires_at],
           ]),
         );
@@ -88,16 +88,14 @@ export function addConfirmations(program: Command, io: Io): void {
 async function requestApproval({ api, io }: CliContext, commandId: string): Promise<void> {
   const pending = await findConfirmation(api, commandId);
   const { device_id, action, params, reason, preview, requested_by, requested_at, expires_at } = pending;
-  const device = escapeForTerminal(await deviceNameOf(api, device_id));
-  io.err(
-    `${io.errColors.bold(escapeForTerminal(action))} ${escapeForTerminal(JSON.stringify(params))} on ${io.errColors.bold(device)}`,
-  );
+  const device = await deviceNameOf(api, device_id);
+  io.err(`${io.errColors.bold(action)} ${JSON.stringify(params)} on ${io.errColors.bold(device)}`);
   for (const change of formatChanges(io.errColors, preview.changes)) io.err(`  ${change}`);
   if (preview.changes === null) io.err(io.errColors.dim('  its changes cannot be predicted'));
   if (pending.plan_id !== undefined) io.err(io.errColors.dim(`  step of plan ${pending.plan_id}`));
   if (pending.compensation !== undefined) {
     const { action: undo, params: undoParams } = pending.compensation;
-    io.err(`  if the plan is rolled back: ${escapeForTerminal(undo)} ${escapeForTerminal(JSON.stringify(undoParams))}`);
+    io.err(`  if the plan is rolled back: ${undo} ${JSON.stringify(undoParams)}`);
   }
   io.err(io.errColors.dim(`  ${reason} Requested by ${requested_by} at ${requested_at}; expires at ${expires_at}.`));
   if (!(await confirmPrompt(io, 'Send it?'))) throw new FailedError('not approved; the command is still pending');

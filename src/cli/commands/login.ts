@@ -8,6 +8,7 @@ import type { GlobalOptions } from '../cli-context.ts';
 import { readCredentials, type SavedCredential, saveCredential } from '../credentials.ts';
 import { FailedError, RefusedError, UnreachableError } from '../errors.ts';
 import type { Io } from '../io.ts';
+import { printJson } from '../print.ts';
 
 /** Contract §3. */
 const POLL_MS = 2_000;
@@ -40,7 +41,8 @@ export function addLogin(program: Command, io: Io): void {
       const verifier = randomCode();
       const link = signInLink(api, code, verifier);
       const { bold } = io.errColors;
-      io.err(`Open this link in a browser:\n\n  ${link}\n\nand enter this code there: ${bold(userCode(code))}\n`);
+      const instructions = [`Open this link in a browser:`, '', `  ${link}`, ''];
+      for (const line of [...instructions, `and enter this code there: ${bold(userCode(code))}`, '']) io.err(line);
       if (open) openBrowser(link);
       const { access_token: token = '', expires_in = 0 } = await waitForApproval(api, code, verifier);
       const me = await makeApi(api.url, token).get<Me>('/v1/auth/me');
@@ -51,7 +53,7 @@ export function addLogin(program: Command, io: Io): void {
       };
       saveCredential(credentialsFile, api.url, credential);
       const { user, expires_at } = credential;
-      if (json) io.out(JSON.stringify({ url: api.url, user, expires_at }));
+      if (json) printJson(io, { url: api.url, user, expires_at });
       else io.out(`Signed in to ${api.url} as ${user}, until ${expires_at}.`);
     });
 
@@ -66,7 +68,7 @@ export function addLogin(program: Command, io: Io): void {
         saveCredential(credentialsFile, api.url, null);
         await revoke(api.url, stored);
       }
-      if (json) io.out(JSON.stringify({ url: api.url, signed_in: stored !== undefined }));
+      if (json) printJson(io, { url: api.url, signed_in: stored !== undefined });
       else io.out(stored === undefined ? `You were not signed in to ${api.url}.` : `Signed out of ${api.url}.`);
     });
 }

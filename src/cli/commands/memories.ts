@@ -4,7 +4,7 @@ import { collectOption, parseExpiry, parseIntegerBetween } from '../argument-par
 import { createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
 import { fetchPages } from '../pagination.ts';
-import { escapeForTerminal, printTable } from '../print.ts';
+import { printTable } from '../print.ts';
 
 interface Memory {
   id: string;
@@ -55,16 +55,7 @@ export function addMemories(program: Command, io: Io): void {
       const request = { name: 'memories', limit, query: { ...filter, q: search } } as const;
       show(await fetchPages<Body>(api, '/v1/memories', request), ({ memories: found, next_cursor }) => {
         const rows = found.map(({ id, kind, subject = '', content, tags, source, created_at, expires_at }) => [
-          ...[
-            id,
-            kind,
-            created_at,
-            expires_at,
-            source,
-            escapeForTerminal(subject),
-            escapeForTerminal(tags.join(' ')),
-            excerpt(content),
-          ],
+          ...[id, kind, created_at, expires_at, source, subject, tags.join(' '), excerpt(content)],
         ]);
         printTable(io, ['ID', 'KIND', 'CREATED', 'EXPIRES', 'SOURCE', 'SUBJECT', 'TAGS', 'CONTENT'], rows);
         if (next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${next_cursor}`));
@@ -104,9 +95,7 @@ export function addMemories(program: Command, io: Io): void {
 /** The first characters of a text, on one line. */
 function excerpt(text: string): string {
   const characters = [...text.replace(/\s+/g, ' ').trim()];
-  return escapeForTerminal(
-    characters.length > MAX_EXCERPT_LENGTH
-      ? `${characters.slice(0, MAX_EXCERPT_LENGTH - 1).join('')}…`
-      : characters.join(''),
-  );
+  return characters.length > MAX_EXCERPT_LENGTH
+    ? `${characters.slice(0, MAX_EXCERPT_LENGTH - 1).join('')}…`
+    : characters.join('');
 }

@@ -11,7 +11,7 @@ import { FailedError, UsageError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { waitForOutcome } from '../outcome-watch.ts';
 import { fetchPages } from '../pagination.ts';
-import { colorStatus, escapeForTerminal, formatChanges, printTable } from '../print.ts';
+import { colorStatus, formatChanges, printJson, printTable } from '../print.ts';
 import { subscribeToInterrupt } from '../signals.ts';
 import { formatUpdate } from './watch.ts';
 
@@ -62,14 +62,7 @@ export function addPlans(program: Command, io: Io): void {
       const page = await fetchPages<Body>(api, '/v1/plans', { name: 'plans', limit, query: { cursor } });
       show(page, ({ plans: found, next_cursor }) => {
         const rows = found.map(({ id, name, status, steps, created_at, finished_at }) => [
-          ...[
-            id,
-            escapeForTerminal(name ?? ''),
-            status,
-            `${steps.filter(isStepFinal).length}/${steps.length}`,
-            created_at,
-            finished_at,
-          ],
+          ...[id, name ?? '', status, `${steps.filter(isStepFinal).length}/${steps.length}`, created_at, finished_at],
         ]);
         printTable(io, ['ID', 'NAME', 'STATUS', 'STEPS', 'CREATED', 'FINISHED'], rows);
         if (next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${next_cursor}`));
@@ -163,24 +156,23 @@ export async function followPlan({ api, io, json, show }: CliContext, start: () 
     cancelled: interrupted.promise,
   }).finally(unsubscribe);
   if (plan === null) return;
-  if (json) io.out(JSON.stringify({ plan }));
+  if (json) printJson(io, { plan });
   else showPlan(io, plan);
   if (plan.status !== 'succeeded') throw new FailedError(`the plan is ${plan.status}`);
 }
 
 export function showPlan(io: Io, { id, name, status, steps, cognition }: PlanRecord): void {
   const { bold, dim } = io.outColors;
-  io.out(`${bold(escapeForTerminal(name ?? 'Plan'))} ${colorStatus(io, status)} ${dim(id)}`);
+  io.out(`${bold(name ?? 'Plan')} ${colorStatus(io, status)} ${dim(id)}`);
   const summary = cognition?.error ? `${cognition.error.code}: ${cognition.error.detail}` : cognition?.summary;
-  if (summary !== undefined) io.out(escapeForTerminal(summary));
+  if (summary !== undefined) io.out(summary);
   for (const { indent, step, otherDependencies } of planTree(steps)) {
     const { id: stepId, status: stepStatus, action, params, command_id, error } = step;
-    const dependencies =
-      otherDependencies.length === 0 ? '' : ` also after ${otherDependencies.map(escapeForTerminal).join(', ')}`;
-    const description = `${escapeForTerminal(action)} ${escapeForTerminal(JSON.stringify(params))}${dependencies}`;
-    const reason = error === undefined ? '' : ` ${error.code}: ${escapeForTerminal(error.detail)}`;
+    const dependencies = otherDependencies.length === 0 ? '' : ` also after ${otherDependencies.join(', ')}`;
+    const description = `${action} ${JSON.stringify(params)}${dependencies}`;
+    const reason = error === undefined ? '' : ` ${error.code}: ${error.detail}`;
     io.out(
-      `${dim(indent)}${escapeForTerminal(stepId)} ${colorStatus(io, stepStatus)} ${dim(description)}${reason} ${dim(command_id ?? '')}`.trimEnd(),
+      `${dim(indent)}${stepId} ${colorStatus(io, stepStatus)} ${dim(description)}${reason} ${dim(command_id ?? '')}`.trimEnd(),
     );
   }
 }
@@ -220,7 +212,7 @@ export function planTree(steps: readonly StepRecord[]): Branch[] {
 
 function showVerdicts(io: Io, steps: readonly StepVerdict[]): void {
   for (const { id, verdict, preview } of steps) {
-    io.out(`${escapeForTerminal(id)} ${colorStatus(io, verdict)}`);
+    io.out(`${id} ${colorStatus(io, verdict)}`);
     for (const change of formatChanges(io.outColors, preview.changes)) io.out(`  ${change}`);
   }
 }

@@ -16,6 +16,7 @@ import {
   runInParallel,
   startDevice,
 } from '../simulation.ts';
+import { renderLine } from '../terminal-text.ts';
 
 interface SimulateOptions {
   devices: number;
@@ -173,7 +174,7 @@ function showStatus({ io, show, json }: CliContext, counts: Counts): { end(): vo
         `(${rate}/s)`,
       )}  ${counts.commands} commands  ${counts.refused} refused`;
       if (appends) io.out(line);
-      else io.stdout.write(`\r\u001b[2K${line}`);
+      else io.stdout.write(`\r\u001b[2K${renderLine(line)}`);
     });
   };
   update();

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { collectOption, parseIntegerBetween } from '../argument-parsers.ts';
 import { createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
-import { colorStatus, escapeForTerminal } from '../print.ts';
+import { colorStatus } from '../print.ts';
 import { consumeStream, type LiveUpdate, openStateStream } from '../update-stream.ts';
 
 interface WatchOptions {
@@ -58,7 +58,7 @@ export function formatUpdate(io: Io, update: LiveUpdate): string {
     case 'plan_update': {
       const { plan_id, step_id, step_status } = update;
       if (step_id === undefined) return `${at} plan ${plan_id} ${colorStatus(io, String(status))}`;
-      return `${at} plan ${plan_id} step ${escapeForTerminal(String(step_id))} ${colorStatus(io, String(step_status))}`;
+      return `${at} plan ${plan_id} step ${step_id} ${colorStatus(io, String(step_status))}`;
     }
     default:
       return JSON.stringify(update);

@@ -1,6 +1,7 @@
 import { NoSuchActor, Overloaded, Quarantined, type Reply } from '../../actors/contract.ts';
 import { referenceOf } from '../../domain/clock.ts';
 import type { Log } from '../../domain/log.ts';
+import { toPrintable } from '../../domain/printable-text.ts';
 import type { MessageRefusalCode } from '../../domain/refusals.ts';
 import { isCanonicalUuid } from '../../domain/uuid.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
@@ -11,7 +12,7 @@ import type { MessageIdentity } from '../../protocol/canonical.ts';
 import { HEARTBEAT_S } from '../../protocol/constants.ts';
 import { type CheckedMessage, checkMessage, type MessageRefusal } from '../../protocol/envelope.ts';
 import { FastPathVerifier } from '../../protocol/fast-path.ts';
-import { type DevicePayload, stateSpan } from '../../protocol/payloads.ts';
+import { type DevicePayload, MAX_ERROR_LENGTH, MAX_FIRMWARE_LENGTH, stateSpan } from '../../protocol/payloads.ts';
 import type { DeviceChannel } from '../../protocol/topics.ts';
 import type { StateReport } from '../../services/property-times.ts';
 import type { CommandWriter } from './command-writer.ts';
@@ -148,7 +149,7 @@ export class MessageReceiver implements ReceivedMessageHandler {
           at,
           by,
           header: { keyVersion },
-          ...(firmware === undefined ? {} : { firmware }),
+          ...(firmware === undefined ? {} : { firmware: toPrintable(firmware, MAX_FIRMWARE_LENGTH) }),
         };
       }
       case 'state': {
@@ -177,7 +178,7 @@ export class MessageReceiver implements ReceivedMessageHandler {
             status,
             ...(progress === undefined ? {} : { progress }),
             ...(result === undefined ? {} : { result }),
-            ...(error === undefined ? {} : { error }),
+            ...(error === undefined ? {} : { error: toPrintable(error, MAX_ERROR_LENGTH) }),
           },
           ...(state === undefined ? {} : { state }),
           watches: this.#parts.watches(deviceId),

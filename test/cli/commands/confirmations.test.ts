@@ -1,9 +1,9 @@
 import { PassThrough } from 'node:stream';
-import pc from 'picocolors';
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Io } from '../../../src/cli/io.ts';
 import { makeProgram } from '../../../src/cli/program.ts';
+import { makeColors, renderLine } from '../../../src/cli/terminal-text.ts';
 import { runCliInProcess } from '../../support/cli.ts';
 import { eventually } from '../../support/clock.ts';
 import type { HttpService } from '../../support/http-service.ts';
@@ -36,10 +36,10 @@ function atTerminal(...args: string[]) {
   const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
   let requested = '';
   stderr.on('data', (chunk) => (requested += chunk));
-  const colours = pc.createColors(false);
+  const colours = makeColors(false);
   const io: Io = {
-    out: (line) => void lines.out.push(line),
-    err: (line) => void lines.output.push(line),
+    out: (line) => void lines.out.push(renderLine(line)),
+    err: (line) => void lines.output.push(renderLine(line)),
     ...{ outColors: colours, errColors: colours, stdout, stderr, stdin: Object.assign(stdin, { isTTY: true }) },
   };
   const given = ['--url', service.url, '--token', mine.tokens.admin, ...args];
