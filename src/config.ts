@@ -7,6 +7,7 @@ import { type Keys, readKeys, readTokenSigning, type SigningPair } from './confi
 import {
   ConfigError,
   type Environment,
+  isLoopbackHost,
   isWildcard,
   makeSettingReader,
   type ReadSetting,
@@ -20,7 +21,7 @@ import {
   readPublicUrl,
   readServerUrl,
 } from './config/setting-readers.ts';
-import type { ClientSettingName } from './config/settings.ts';
+import type { ClientSettingName, SettingName } from './config/settings.ts';
 
 export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 export type LogLevel = (typeof logLevels)[number];
@@ -40,7 +41,8 @@ export interface Oidc {
 export interface Config {
   readonly host: string;
   readonly port: number;
-  readonly mqttPort: number;
+  /** Null: MQTT without TLS is not served. */
+  readonly mqttPort: number | null;
   readonly mqttTlsPort: number | null;
   /** A certificate and its private key, as PEM. */
   readonly tls: Readonly<{ cert: string; key: string }> | null;
@@ -49,6 +51,10 @@ export interface Config {
   /** Null: `mqttUrl` of the bound ports. */
   readonly mqttPublicUrl: string | null;
   readonly trustedProxies: readonly string[];
+  /** `max-age` of `Strict-Transport-Security`. */
+  readonly hstsMaxAgeS: number;
+  /** Whether tenant users, whose MQTT password is a token or an API key, are refused without TLS. */
+  readonly mqttUsersNeedTls: boolean;
   /** Absolute path. */
   readonly dataDir: string;
   readonly databaseUrl: string | null;
@@ -77,6 +83,8 @@ export interface Config {
   readonly retentionDays: Readonly<{ commands: number; journal: number }>;
   readonly log: Readonly<{ level: LogLevel; format: 'json' | 'pretty' }>;
   readonly otlpEndpoint: string | null;
+  /** The credential of `/metrics` and of the counts in `/health`; null: they are public. */
+  readonly metricsToken: string | null;
   readonly production: boolean;
 }
 
@@ -120,6 +128,7 @@ export function readConfig(env: Environment = process.env, terminal: boolean = p
       format: readChoice(read, 'LOG_FORMAT', ['json', 'pretty'], terminal ? 'pretty' : 'json'),
     },
     otlpEndpoint: readPublicUrl(read, 'OTEL_EXPORTER_OTLP_ENDPOINT', ['http', 'https']),
+    metricsToken: readMetricsToken(read),
     production: read('NODE_ENV') === 'production',
   };
   return deepFreeze({ ...config, keys: readKeys(read, config.dataDir) });
@@ -155,11 +164,15 @@ export function readClientConfig(env: Environment = process.env): ClientConfig {
 export const httpUrl = (config: Pick<Config, 'host' | 'tls'>, bound: number): string =>
   `${config.tls === null ? 'http' : 'https'}://${inUrl(config.host)}:${bound}`;
 
-/** The same for MQTT: the TLS listener if there is one. */
-export const mqttUrl = (config: Pick<Config, 'host'>, bound: { port: number; tlsPort: number | null }): string =>
-  bound.tlsPort === null
-    ? `mqtt://${inUrl(config.host)}:${bound.port}`
-    : `mqtts://${inUrl(config.host)}:${bound.tlsPort}`;
+/** The same for MQTT: the TLS listener if there is one, and without listeners MQTT over WebSocket below `url`. */
+export function mqttUrl(
+  config: Pick<Config, 'host'>,
+  bound: { port: number | null; tlsPort: number | null },
+  url: string,
+): string {
+  if (bound.tlsPort !== null) return `mqtts://${inUrl(config.host)}:${bound.tlsPort}`;
+  return bound.port === null ? `${url.replace(/^http/, 'ws')}/mqtt` : `mqtt://${inUrl(config.host)}:${bound.port}`;
+}
 
 /** Converts a listen error to a `ConfigError` that names the setting; returns any other error unchanged. */
 export function listenFault(config: Pick<Config, 'mqttPort' | 'mqttTlsPort'>, error: unknown): unknown {
@@ -185,14 +198,20 @@ function readListening(read: ReadSetting) {
   const tls = readTls(read);
   const tlsPort = read('MQTT_TLS_PORT') === null ? null : readPort(read, 'MQTT_TLS_PORT', 0);
   if (tlsPort !== null && tls === null) throw new ConfigError('MQTT_TLS_PORT', 'needs TLS_CERT and TLS_KEY');
+  const publicUrl = readPublicUrl(read, 'PUBLIC_URL', ['http', 'https']);
+  const mqttPublicUrl = readPublicUrl(read, 'MQTT_PUBLIC_URL', ['mqtt', 'mqtts', 'ws', 'wss']);
+  const hasTls = tls !== null || [publicUrl, mqttPublicUrl].some((url) => /^(?:https|mqtts|wss):/i.test(url ?? ''));
   const listening = {
     host: address,
     port: readPort(read, 'PORT', 8080),
-    mqttPort: readPort(read, 'MQTT_PORT', 1883),
+    mqttPort: read('MQTT_PORT') === 'off' ? null : readPort(read, 'MQTT_PORT', 1883, ' or off'),
     mqttTlsPort: tlsPort,
     tls,
-    publicUrl: readPublicUrl(read, 'PUBLIC_URL', ['http', 'https']),
-    mqttPublicUrl: readPublicUrl(read, 'MQTT_PUBLIC_URL', ['mqtt', 'mqtts', 'ws', 'wss']),
+    publicUrl,
+    mqttPublicUrl,
+    hstsMaxAgeS: readInteger(read, 'HSTS_MAX_AGE', 31_536_000, 0, 63_072_000),
+    mqttUsersNeedTls:
+      readChoice(read, 'MQTT_USER_TLS', ['required', 'optional'], hasTls ? 'required' : 'optional') === 'required',
   };
   if (listening.mqttPort !== 0 && listening.mqttPort === listening.port) {
     throw new ConfigError('MQTT_PORT', 'must differ from PORT');
@@ -265,10 +284,12 @@ const oidcSettings = [
 
 function readOidc(read: ReadSetting): Oidc | null {
   const issuer = readPublicUrl(read, 'OIDC_ISSUER', ['https', 'http']);
+  refuseClearUrl('OIDC_ISSUER', issuer);
   const audience = read('OIDC_AUDIENCE');
   const id = read('OIDC_CLIENT_ID');
   const secret = read('OIDC_CLIENT_SECRET');
   const jwksUri = readServerUrl(read, 'OIDC_JWKS_URI', ['https', 'http']);
+  refuseClearUrl('OIDC_JWKS_URI', jwksUri);
   const claim = read('OIDC_PLATFORM_CLAIM');
   if (issuer === null) {
     const alone = oidcSettings.find((name) => read(name) !== null);
@@ -303,6 +324,13 @@ function readScopePrefix(read: ReadSetting): string {
   throw new ConfigError('OIDC_SCOPE_PREFIX', 'must have visible ASCII characters other than " and \\');
 }
 
+/** An attacker that can change the answers of the provider can sign in as anyone: without TLS it must be on this machine. */
+function refuseClearUrl(name: SettingName, url: string | null): void {
+  if (url !== null && /^http:/i.test(url) && !isLoopbackHost(new URL(url).hostname)) {
+    throw new ConfigError(name, 'must start with https://, except for a loopback address');
+  }
+}
+
 function readSidecar(read: ReadSetting): Config['sidecar'] {
   const mode = readChoice(read, 'SIDECAR', ['embedded', 'external', 'off'], 'embedded');
   const configured = readAddress(read, 'SIDECAR_ADDRESS');
@@ -321,6 +349,15 @@ function readLlm(read: ReadSetting): Config['llm'] {
   }
   if (model === null) throw new ConfigError('LLM_MODEL', 'is required with LLM_BASE_URL');
   return { baseUrl, model, apiKey };
+}
+
+/** The characters of a bearer token (RFC 6750 §2.1). */
+function readMetricsToken(read: ReadSetting): string | null {
+  const token = read('METRICS_TOKEN');
+  if (token !== null && !/^[A-Za-z0-9._~+/-]{16,255}=*$/.test(token)) {
+    throw new ConfigError('METRICS_TOKEN', 'must be 16 to 255 characters: letters, digits and . _ ~ + / -');
+  }
+  return token;
 }
 
 function readDeviceRate(read: ReadSetting): { perSecond: number; burst: number } {

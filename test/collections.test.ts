@@ -37,6 +37,7 @@ const exceptions: Readonly<Record<string, string>> = {
   'edges/mcp/legacy-sse-transport.ts pending': 'per connection; mcp_requests counts all of them',
   'edges/mcp/streamable-http-transport.ts replies': 'per connection; mcp_requests counts all of them',
   'edges/mqtt/flow-control.ts pauses': 'per connection, at most one entry for each reason',
+  'edges/mqtt/mqtt-listeners.ts servers': 'fixed size: one entry for each port',
   'edges/mqtt/puback-queue.ts pending': 'per connection',
   'edges/mqtt/token-buckets.ts buckets': 'the authenticator reports both of them by the names of what they limit',
   'edges/mqtt/device-session.ts errors': 'per connection',

@@ -26,6 +26,8 @@ function problem(env: Environment): ConfigError {
   throw new Error('the configuration was accepted');
 }
 
+const tls = { TLS_CERT: 'test/support/tls/localhost.crt', TLS_KEY: 'test/support/tls/localhost.key' };
+
 describe('an empty environment', () => {
   it('gives the defaults of the contract', () => {
     expect(read({ DATA_DIR: '' })).toMatchObject({
@@ -37,6 +39,8 @@ describe('an empty environment', () => {
       publicUrl: null,
       mqttPublicUrl: null,
       trustedProxies: [],
+      hstsMaxAgeS: 31_536_000,
+      mqttUsersNeedTls: false,
       dataDir: join(process.cwd(), 'data'),
       databaseUrl: null,
       redisUrl: null,
@@ -54,6 +58,7 @@ describe('an empty environment', () => {
       retentionDays: { commands: 90, journal: 365 },
       log: { level: 'info', format: 'json' },
       otlpEndpoint: null,
+      metricsToken: null,
     });
   });
 
@@ -96,6 +101,44 @@ describe('a configuration', () => {
 
   it('accepts ports of 0 for tests', () => {
     expect(read({ PORT: '0', MQTT_PORT: '0' })).toMatchObject({ port: 0, mqttPort: 0 });
+  });
+
+  it('has no MQTT listener without TLS if it is off', () => {
+    expect(read({ MQTT_PORT: 'off' }).mqttPort).toBeNull();
+    expect(problem({ MQTT_PORT: 'none' }).message).toBe('MQTT_PORT must be a whole number from 0 to 65535 or off');
+  });
+
+  it.each([
+    ['a certificate', { ...tls }],
+    ['a public URL with TLS', { PUBLIC_URL: 'HTTPS://a.example' }],
+    ['a public URL of MQTT with TLS', { MQTT_PUBLIC_URL: 'mqtts://a.example:8883' }],
+    ['a public URL of MQTT over WebSocket with TLS', { MQTT_PUBLIC_URL: 'wss://a.example/mqtt' }],
+  ])('requires TLS of MQTT users with %s, unless set otherwise', (_, env) => {
+    expect(read(env).mqttUsersNeedTls).toBe(true);
+    expect(read({ ...env, MQTT_USER_TLS: 'optional' }).mqttUsersNeedTls).toBe(false);
+    expect(read({ MQTT_USER_TLS: 'required' }).mqttUsersNeedTls).toBe(true);
+  });
+
+  it.each([
+    'http://localhost:4000',
+    'http://127.0.0.1/x',
+    'http://[::1]:4000',
+    'http://id.localhost',
+    'https://id.example',
+  ])('accepts the identity provider %s', (issuer) => {
+    expect(read({ OIDC_ISSUER: issuer, OIDC_AUDIENCE: 'a', OIDC_JWKS_URI: issuer }).oidc?.issuer).toBe(issuer);
+  });
+
+  it.each([
+    'http://id.example',
+    'http://10.0.0.7',
+    'http://localhost.example',
+    'HTTP://[2001:db8::1]',
+    'http://127.example',
+  ])('refuses the identity provider %s', (url) => {
+    expect(problem({ OIDC_ISSUER: url, OIDC_AUDIENCE: 'a' }).variable).toBe('OIDC_ISSUER');
+    const keysAlone = { OIDC_ISSUER: 'https://id.example', OIDC_AUDIENCE: 'a', OIDC_JWKS_URI: url };
+    expect(problem(keysAlone).variable).toBe('OIDC_JWKS_URI');
   });
 
   it('stores artifacts in the database only where that is set and PostgreSQL is used', () => {
@@ -156,10 +199,12 @@ describe('a configuration', () => {
 
 describe('the public URLs', () => {
   it('are made from the host and the ports in use', () => {
+    const url = 'https://localhost:8443';
     expect(httpUrl({ host: '127.0.0.1', tls: null }, 8080)).toBe('http://127.0.0.1:8080');
     expect(httpUrl({ host: '::1', tls: { cert: '', key: '' } }, 8443)).toBe('https://[::1]:8443');
-    expect(mqttUrl({ host: 'localhost' }, { port: 1883, tlsPort: null })).toBe('mqtt://localhost:1883');
-    expect(mqttUrl({ host: 'localhost' }, { port: 1883, tlsPort: 8883 })).toBe('mqtts://localhost:8883');
+    expect(mqttUrl({ host: 'localhost' }, { port: 1883, tlsPort: null }, url)).toBe('mqtt://localhost:1883');
+    expect(mqttUrl({ host: 'localhost' }, { port: 1883, tlsPort: 8883 }, url)).toBe('mqtts://localhost:8883');
+    expect(mqttUrl({ host: 'localhost' }, { port: null, tlsPort: null }, url)).toBe('wss://localhost:8443/mqtt');
   });
 });
 
@@ -172,6 +217,10 @@ describe('an invalid setting', () => {
     ['HOST', { HOST: '0' }],
     ['HOST', { HOST: '256.1.1.1' }],
     ['MQTT_PORT', { MQTT_PORT: '8080' }],
+    ['HSTS_MAX_AGE', { HSTS_MAX_AGE: '1y' }],
+    ['MQTT_USER_TLS', { MQTT_USER_TLS: 'off' }],
+    ['METRICS_TOKEN', { METRICS_TOKEN: 'hunter2' }],
+    ['METRICS_TOKEN', { METRICS_TOKEN: 'hunter2 hunter2 hunter2' }],
     ['PUBLIC_URL', { HOST: '0.0.0.0' }],
     ['PUBLIC_URL', { HOST: '::', MQTT_PUBLIC_URL: 'mqtt://a:1' }],
     ['PUBLIC_URL', { HOST: '[::]' }],
@@ -248,7 +297,7 @@ describe('an invalid setting', () => {
 
 /** Settings that others need. */
 const complete: Environment = {
-  ...{ TLS_CERT: 'test/support/tls/localhost.crt', TLS_KEY: 'test/support/tls/localhost.key' },
+  ...tls,
   ...{ OIDC_ISSUER: 'https://id.example', OIDC_AUDIENCE: 'a', OIDC_CLIENT_ID: 'b' },
   ...{ LLM_BASE_URL: 'http://127.0.0.1:9', LLM_MODEL: 'c' },
 };

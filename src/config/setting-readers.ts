@@ -24,17 +24,24 @@ export function makeSettingReader<Name extends string = SettingName>(env: Enviro
   };
 }
 
-export function readInteger(read: ReadSetting, name: SettingName, fallback: number, min: number, max: number): number {
+export const readInteger = (read: ReadSetting, name: SettingName, fallback: number, min: number, max: number): number =>
+  readNumber(read, name, { fallback, min, max, alternative: '' });
+
+/** A TCP port; 0 lets the system choose. `alternative`: what an error names besides numbers, such as ` or off`. */
+export const readPort = (read: ReadSetting, name: SettingName, fallback: number, alternative = ''): number =>
+  readNumber(read, name, { fallback, min: 0, max: 65_535, alternative });
+
+function readNumber(
+  read: ReadSetting,
+  name: SettingName,
+  { fallback, min, max, alternative }: { fallback: number; min: number; max: number; alternative: string },
+): number {
   const text = read(name);
   if (text === null) return fallback;
   const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
-  if (!(value >= min && value <= max)) throw new ConfigError(name, `must be a whole number from ${min} to ${max}`);
-  return value;
+  if (value >= min && value <= max) return value;
+  throw new ConfigError(name, `must be a whole number from ${min} to ${max}${alternative}`);
 }
-
-/** A TCP port; 0 lets the system choose. */
-export const readPort = (read: ReadSetting, name: SettingName, fallback: number): number =>
-  readInteger(read, name, fallback, 0, 65_535);
 
 export function readChoice<const Value extends string>(
   read: ReadSetting,
@@ -61,6 +68,10 @@ export function readHost(read: ReadSetting, name: SettingName, fallback: string)
 /** Whether the address means all interfaces, so that clients cannot use it to reach the service. */
 export const isWildcard = (address: string): boolean =>
   address === '0.0.0.0' || (isIPv6(address) && /^[0:.]*$|^::ffff:(0\.0\.0\.0|0:0)$/i.test(address));
+
+/** Whether the host of a URL is this machine (RFC 6761 §6.3, RFC 8252 §8.3). */
+export const isLoopbackHost = (host: string): boolean =>
+  /^(?:.+\.)?localhost\.?$/i.test(host) || host === '[::1]' || (isIP(host) === 4 && host.startsWith('127.'));
 
 /** An absolute URL with one of the schemes, without user, query and fragment. Trailing slashes are removed. */
 export function readPublicUrl(read: ReadSetting, name: SettingName, schemes: readonly string[]): string | null {

@@ -16,7 +16,7 @@ const setting = <const Name extends string>(name: Name, fallback: string, meanin
 export const settingsTable = [
   setting('HOST', '127.0.0.1', 'address on which HTTP and MQTT listen'),
   setting('PORT', '8080', 'HTTP: REST, WebSocket, MQTT over WebSocket at /mqtt, docs; 0 picks a free port'),
-  setting('MQTT_PORT', '1883', 'the MQTT 3.1.1 broker; 0 picks a free port'),
+  setting('MQTT_PORT', '1883', 'the MQTT 3.1.1 broker without TLS; 0 picks a free port, off closes it'),
   setting('MQTT_TLS_PORT', 'unset', 'a TLS listener for MQTT; needs TLS_CERT and TLS_KEY'),
   setting('TLS_CERT', 'unset', 'PEM file with the certificate chain; with it HTTP becomes HTTPS'),
   setting('TLS_KEY', 'unset', 'PEM file with the private key of TLS_CERT'),
@@ -30,6 +30,16 @@ export const settingsTable = [
     'TRUSTED_PROXIES',
     'unset',
     'proxies whose X-Forwarded-* headers, and PROXY protocol headers on the MQTT ports, are trusted: addresses and CIDR ranges, separated by commas',
+  ),
+  setting(
+    'HSTS_MAX_AGE',
+    '31536000',
+    'seconds for which browsers that have used HTTPS use nothing else (Strict-Transport-Security); 0 ends that',
+  ),
+  setting(
+    'MQTT_USER_TLS',
+    'required if TLS_CERT or a public URL has TLS',
+    'required or optional: whether MQTT users, whose password is a token or an API key, are refused without TLS',
   ),
   setting('DATA_DIR', './data', 'the embedded store, key files and firmware artifacts'),
   setting(
@@ -95,7 +105,7 @@ export const settingsTable = [
     'unset',
     'private Ed25519 JWK of the previous device signing key: announced, and signs until a device has got the current one',
   ),
-  setting('OIDC_ISSUER', 'unset', 'issuer of the external identity provider'),
+  setting('OIDC_ISSUER', 'unset', 'issuer of the external identity provider; https://, except on a loopback address'),
   setting('OIDC_AUDIENCE', 'unset', 'required audience of its tokens; required with OIDC_ISSUER'),
   setting('OIDC_JWKS_URI', "from the issuer's discovery", 'URL of its public keys'),
   setting('OIDC_CLIENT_ID', 'unset', 'client ID for the browser sign-in'),
@@ -139,6 +149,11 @@ export const settingsTable = [
   setting('LOG_LEVEL', 'info', 'fatal, error, warn, info, debug, trace or silent'),
   setting('LOG_FORMAT', 'json (pretty on a terminal)', 'json or pretty'),
   setting('OTEL_EXPORTER_OTLP_ENDPOINT', 'unset', 'URL to which traces are sent'),
+  setting(
+    'METRICS_TOKEN',
+    'unset',
+    'bearer token that /metrics and the counts in /health require; unset: they are public',
+  ),
   setting('NODE_ENV', 'unset', 'production: only administrators can read the GraphQL schema and open its explorer'),
 ] as const satisfies readonly Setting[];
 

@@ -115,7 +115,7 @@ export class ActiveService {
     if (this.#aborted) throw new Error('the active lock was lost during the start');
     this.settings.apiBaseUrl = `${config.publicUrl ?? url}/v1`;
     this.#mqtt = await openMqttEdge(this.#parts, this.#nodeCluster?.routeMqtt ?? null);
-    this.settings.mqttUrl = config.mqttPublicUrl ?? mqttUrl(config, this.#mqtt);
+    this.settings.mqttUrl = config.mqttPublicUrl ?? mqttUrl(config, this.#mqtt, config.publicUrl ?? url);
     if (!this.#aborted) await this.#nodeCluster?.open();
     if (this.#aborted) this.#mqtt.abort();
     else composed.sidecar.open(cognition, composed.services);

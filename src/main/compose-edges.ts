@@ -12,8 +12,10 @@ import { publicResources } from '../edges/rest/public-resources.ts';
 import { routes } from '../edges/rest/routes.ts';
 import type { BuiltFiles } from '../edges/shared/built-files.ts';
 import { ConnectionQuota } from '../edges/shared/live/connection-quota.ts';
+import { metricsTokenCheck } from '../edges/shared/metrics-access.ts';
 import { protectedResource } from '../edges/shared/protected-resource.ts';
 import { referencePage } from '../edges/shared/reference-pages.ts';
+import { encryptedRequests } from '../edges/shared/transport-security.ts';
 import { actorStream } from '../edges/websocket/actor-stream.ts';
 import { WebSocketEdge } from '../edges/websocket/edge.ts';
 import { stateStream } from '../edges/websocket/state-stream.ts';
@@ -99,6 +101,7 @@ function composePublicResources({ config, core, composed, requests }: EdgeParts,
   const { authenticator, browserSignIn, publicUrl } = requests;
   return publicResources({
     metrics: core.metrics,
+    mayReadMetrics: config.metricsToken === null ? null : metricsTokenCheck(config.metricsToken),
     publicKeys: publicJwksOf(tokenKey),
     events: asyncApiDocument(services.settings),
     protectedResource: () => protectedResource(publicUrl(), config.oidc?.issuer ?? null),
@@ -128,11 +131,13 @@ export function openMqttEdge(
       maxConnections: config.mqttMaxConnections,
       trustedProxies: config.trustedProxies,
       deviceRate: config.deviceRate,
+      usersNeedTls: config.mqttUsersNeedTls,
     },
     signingKeys: deviceSigningKeys(config.keys),
     watches: (deviceId) => runtime.watches.forDevice(deviceId),
     authenticateUser: userAuthentication(requests.identity, newId),
     addressOf: requests.addressOf,
+    isEncrypted: encryptedRequests(config.trustedProxies),
     ...{ lease, log },
     meter: makeMqttMeter(metrics),
     ...(route && { route }),

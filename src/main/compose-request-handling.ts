@@ -3,6 +3,7 @@ import { apiKeyVerifier } from '../edges/shared/api-key-verifier.ts';
 import { Authenticator, internalTokenVerifier } from '../edges/shared/authenticator.ts';
 import { type AddressOf, clientAddress } from '../edges/shared/client-address.ts';
 import { type HttpAuthenticator, makeHttpAuthenticator } from '../edges/shared/http-authenticator.ts';
+import { metricsTokenCheck } from '../edges/shared/metrics-access.ts';
 import type { BrowserSignIn } from '../edges/shared/oidc/browser-sign-in.ts';
 import { fixedRates, makeRequestRateLimiter, type RequestRateLimiter } from '../edges/shared/rate-limiter.ts';
 import { IdempotencyKeys } from '../operations/idempotency.ts';
@@ -49,7 +50,10 @@ export function composeRequestHandling(config: Config, core: Core, composed: Com
     rateLimiter,
     addressOf: membership?.linkSockets.addressOf(publicAddressOf) ?? publicAddressOf,
     identity,
-    authenticator: makeHttpAuthenticator({ identity, services, secure }),
+    authenticator: makeHttpAuthenticator({
+      ...{ identity, services, secure },
+      presentsMetricsToken: metricsTokenCheck(config.metricsToken),
+    }),
     browserSignIn: identityProvider.signIn,
     verifyLogout: identityProvider.verifyLogout,
     idempotencyKeys,

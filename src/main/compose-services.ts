@@ -99,6 +99,7 @@ const initialSettings = (config: Config): OperationSettings => ({
   apiBaseUrl: '',
   mqttUrl: '',
   betaDeviceLimit: config.betaDeviceLimit,
+  publicCounts: config.metricsToken === null,
   defaultTier: config.defaultTier,
   sessionMaxAgeS: config.sessionMaxAgeS,
   rateLimits: config.rateLimits,

@@ -3,10 +3,13 @@ import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { type Config, httpUrl } from '../config.ts';
 import { handleProtocolErrors, serverLimits } from '../edges/rest/server.ts';
+import { encryptedRequests, withStrictTransportSecurity } from '../edges/shared/transport-security.ts';
 import { newId } from './ids.ts';
 
 /** Creates the HTTP server, with TLS if it is configured. It does not listen. */
-export function createHttpServer({ tls }: Pick<Config, 'tls'>, listener: RequestListener): Server {
+export function createHttpServer(config: HttpConfig, requestListener: RequestListener): Server {
+  const { tls } = config;
+  const listener = mayBeEncrypted(config) ? secured(config, requestListener) : requestListener;
   const server =
     tls === null
       ? createServer(serverLimits, listener)
@@ -14,6 +17,13 @@ export function createHttpServer({ tls }: Pick<Config, 'tls'>, listener: Request
   handleProtocolErrors(server, newId);
   return server;
 }
+
+type HttpConfig = Pick<Config, 'tls' | 'trustedProxies' | 'hstsMaxAgeS'>;
+
+const mayBeEncrypted = ({ tls, trustedProxies }: HttpConfig): boolean => tls !== null || trustedProxies.length > 0;
+
+const secured = ({ trustedProxies, hstsMaxAgeS: maxAgeS }: HttpConfig, listener: RequestListener): RequestListener =>
+  withStrictTransportSecurity(listener, { isEncrypted: encryptedRequests(trustedProxies), maxAgeS });
 
 /** Resolves when the server listens on the configured address; rejects with the error of the system. */
 export function listen(server: Server, { host, port }: Pick<Config, 'host' | 'port'>): Promise<void> {

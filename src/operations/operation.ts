@@ -43,6 +43,8 @@ export interface Caller {
   /** Null: everything the role allows. Empty: nothing. */
   scopes: readonly Scope[] | null;
   platformAdmin: boolean;
+  /** The request presented `METRICS_TOKEN`. */
+  readsMetrics?: true;
   /** Authenticated by a browser's cookie session. */
   cookie?: true;
   /** The presented token, for logout and for connections that must end with it. */
@@ -210,6 +212,8 @@ export interface OperationSettings {
    */
   cloudPublicKeys: readonly string[];
   changelog: readonly ChangelogEntry[];
+  /** Whether everyone may read counts over all tenants: `METRICS_TOKEN` is not set. */
+  publicCounts: boolean;
 }
 
 /**

@@ -6,12 +6,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 import { connectDevice, type Device, type DeviceOptions } from '../../src/device/device.ts';
-import type { MqttEdge } from '../../src/edges/mqtt/edge.ts';
 import type { DeviceEvent } from '../../src/machines/device-types.ts';
-import { EdgeHarness, type TestDevice } from '../edges/mqtt/edge-harness.ts';
+import { EdgeHarness, type OpenMqttEdge, type TestDevice } from '../edges/mqtt/edge-harness.ts';
 
 let service: EdgeHarness;
-let edge: MqttEdge;
+let edge: OpenMqttEdge;
 let row: TestDevice;
 let devices: Device[] = [];
 

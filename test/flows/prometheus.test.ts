@@ -32,6 +32,8 @@ const elsewhere =
 const filled = (expr: string): string =>
   expr.replaceAll('$job', 'twinkeep').replaceAll('$instance', '.*').replaceAll('$__rate_interval', '1m');
 
+const METRICS_TOKEN = 'MtFx7zq2Vw9Kd3Lp';
+
 let at: TestService;
 let sidecar: TestSidecar;
 let seen: string;
@@ -39,7 +41,7 @@ let theirs: string[];
 
 beforeAll(async () => {
   sidecar = await startSidecar();
-  at = await startService({ SIDECAR: 'external', SIDECAR_ADDRESS: sidecar.address });
+  at = await startService({ SIDECAR: 'external', SIDECAR_ADDRESS: sidecar.address, METRICS_TOKEN });
   await eventually(() => at.services.sidecar.connected());
   const { stream } = sidecar;
   stream.send({ contextId: 'nothing', proposal: { case: 'complete', value: {} } });
@@ -54,7 +56,7 @@ beforeAll(async () => {
   await at.api('nonsense').get('/v1/devices');
   await device.close();
   theirs = [owner.tenantId, owner.userId, owner.homeId, registered.device_id, requested.body.command_id];
-  seen = (await at.api().get('/metrics')).body;
+  seen = (await at.api(METRICS_TOKEN).get('/metrics')).body;
 });
 afterAll(async () => {
   await at.stop();
@@ -150,9 +152,14 @@ describe.runIf(prometheus)('a Prometheus server', () => {
     const folder = mkdtempSync(join(tmpdir(), 'twinkeep-prometheus-'));
     const port = await freePort();
     writeFileSync(join(folder, 'rules.yml'), deployed('prometheus/rules.yml'));
+    writeFileSync(join(folder, 'metrics-token'), `${METRICS_TOKEN}\n`);
     writeFileSync(
       join(folder, 'prometheus.yml'),
-      deployed('prometheus/prometheus.yml').replaceAll('15s', '1s').replace('127.0.0.1:8080', new URL(at.url).host),
+      deployed('prometheus/prometheus.yml')
+        .replaceAll('15s', '1s')
+        .replace('127.0.0.1:8080', new URL(at.url).host)
+        .replace('# authorization:', 'authorization:')
+        .replace('#   credentials_file:', '  credentials_file:'),
     );
     const child = spawn(
       prometheus as string,

@@ -228,6 +228,7 @@ export async function startHttpServiceOn<Kept extends Store>(
       apiBaseUrl: 'http://127.0.0.1/v1',
       mqttUrl: 'mqtt://127.0.0.1',
       betaDeviceLimit: 0,
+      publicCounts: true,
       defaultTier: 'free',
       sessionMaxAgeS: 43_200,
       rateLimits: rateLimits ?? { free: 0, pro: 0 },

@@ -7,10 +7,11 @@ import type { Log } from '../../domain/log.ts';
 import type { PeerNode, ShardDirectory } from '../../domain/shards.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { AddressOf } from '../shared/client-address.ts';
+import type { MqttClient } from '../shared/mqtt-client.ts';
 import { type GraphqlConnectLimits, GraphqlRelay } from './graphql-relay.ts';
 import { HttpRouter } from './http-router.ts';
 import { LinkDialler } from './link-dialler.ts';
-import type { LinkKeys, MqttTransport } from './link-handshake.ts';
+import type { LinkKeys } from './link-handshake.ts';
 import { type LinkSockets, removePrivateHeaders } from './link-headers.ts';
 import { LinkHttp, type UpgradeListener } from './link-http.ts';
 import { defaultLinkLimits, type LinkLimits, type LinkTls } from './link-limits.ts';
@@ -26,7 +27,7 @@ export interface LocalEdges {
   listener: RequestListener;
   upgrade: UpgradeListener;
   /** Takes over an MQTT connection from another node; null if it does not accept it. */
-  acceptMqtt(source: Duplex, address: string, transport: MqttTransport): object | null;
+  acceptMqtt(source: Duplex, client: MqttClient): object | null;
 }
 
 export interface ClusterParts {
@@ -175,8 +176,7 @@ export class ClusterEdge implements SizeReporter {
         this.#linkHttp.acceptUpgrade(link.socket, link.leave);
         break;
       case 'mqtt':
-        if (this.#parts.local.acceptMqtt(link.socket, link.address ?? '', link.transport) === null)
-          link.socket.destroy();
+        if (this.#parts.local.acceptMqtt(link.socket, link.client) === null) link.socket.destroy();
         link.leave();
     }
   }

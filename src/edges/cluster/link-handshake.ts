@@ -1,6 +1,7 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject, randomBytes, timingSafeEqual } from 'node:crypto';
 import { SHARD_COUNT } from '../../domain/shards.ts';
 import type { Uuid } from '../../domain/values.ts';
+import { type MqttTransport, mqttTransports } from '../shared/mqtt-client.ts';
 
 /*
  * The handshake of a link between two nodes (docs/decisions/0042-links-between-nodes.md). Each side proves that it has the
@@ -30,10 +31,6 @@ export const BINDING_BYTES = 32;
 export const HELLO_BYTES: number = MAGIC.length + 1 + NONCE_BYTES;
 export const PROOF_BYTES: number = NONCE_BYTES + ID_BYTES + CONTENT_BYTES + 2 * MAC_BYTES;
 export const CONFIRMATION_BYTES: number = 1 + MAC_BYTES;
-
-/** The transports of MQTT clients. */
-export const mqttTransports = ['tcp', 'tls', 'websocket'] as const;
-export type MqttTransport = (typeof mqttTransports)[number];
 
 /**
  * The content of a link: HTTP/1.1 requests of any shard, one upgrade request of one shard, or one MQTT connection, whose

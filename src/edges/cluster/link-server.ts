@@ -6,18 +6,17 @@ import type { Lease } from '../../domain/lease.ts';
 import type { ShardDirectory } from '../../domain/shards.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { guardWrites } from '../../domain/write-guard.ts';
+import type { MqttClient, MqttTransport } from '../shared/mqtt-client.ts';
 import { readBytes, readProxyHeader, StreamEnded } from '../shared/read-bytes.ts';
 import { channelBinding } from './channel-binding.ts';
 import { type LinkContent, type LinkKeys, ListenerHandshake, PROOF_BYTES } from './link-handshake.ts';
 import type { LinkLimits, LinkTls } from './link-limits.ts';
 
 /** An authenticated connection from another node, in paused mode, with its content. */
-export type AcceptedLink = LinkContent & {
+export type AcceptedLink = (Exclude<LinkContent, { kind: 'mqtt' }> | { kind: 'mqtt'; client: MqttClient }) & {
   socket: Socket;
   /** The node at the other end. */
   peer: Uuid;
-  /** The client's address; null unless the content is MQTT. */
-  address: string | null;
   /** Ends the entry into the shard, which the directory has answered with `here`; nothing for `http`. */
   leave(): void;
 };
@@ -141,8 +140,8 @@ export class LinkServer implements SizeReporter {
     }
     try {
       socket.write(handshake.confirm('accepted'));
-      const address = content.kind === 'mqtt' ? await this.#clientAddress(socket) : null;
-      return { ...content, socket, peer, address, leave };
+      if (content.kind !== 'mqtt') return { ...content, socket, peer, leave };
+      return { kind: 'mqtt', client: await this.#readClient(socket, content.transport), socket, peer, leave };
     } catch (error) {
       leave();
       throw error;
@@ -155,12 +154,13 @@ export class LinkServer implements SizeReporter {
     return route.at === 'here' ? () => route.leave() : null;
   }
 
-  async #clientAddress(socket: Socket): Promise<string> {
+  async #readClient(socket: Socket, transport: MqttTransport): Promise<MqttClient> {
     const timer = setTimeout(() => socket.destroy(), this.#parts.limits.handshakeMs);
     try {
       const header = await readProxyHeader(socket);
       if (header === null) throw new Error('no PROXY protocol header');
-      return header.source?.address ?? '';
+      // Headers of builds before this TLV do not report whether the client uses TLS.
+      return { address: header.source?.address ?? '', transport, encrypted: header.encrypted ?? transport !== 'tcp' };
     } finally {
       clearTimeout(timer);
     }

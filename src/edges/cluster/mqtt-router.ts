@@ -3,12 +3,12 @@ import type { Duplex } from 'node:stream';
 import { type PeerNode, shardOf } from '../../domain/shards.ts';
 import { isUuid } from '../../domain/uuid.ts';
 import type { Milliseconds } from '../../domain/values.ts';
+import type { MqttClient } from '../shared/mqtt-client.ts';
 import { encodeProxyHeader } from '../shared/proxy-protocol.ts';
 import { CREDENTIAL_RECEIVED } from '../shared/unauthenticated-connections.ts';
 import { endConnection } from '../shared/upgrade.ts';
 import { type FirstPacket, readConnect, type UncheckedCredentials } from './connect-packet.ts';
 import { type LinkDialler, LinkError } from './link-dialler.ts';
-import type { MqttTransport } from './link-handshake.ts';
 import { relayBytes } from './relay-bytes.ts';
 import type { Attempt, ShardRouter } from './shard-router.ts';
 import type { TenantHint, TenantHints } from './tenant-hints.ts';
@@ -46,20 +46,19 @@ export class MqttRouter {
    * node, or to none; otherwise it is joined with a link to the owner. Resolves when either is done, or the connection
    * has ended; never rejects.
    */
-  async route(source: Duplex, address: string, transport: MqttTransport, accept: () => void): Promise<void> {
+  async route(source: Duplex, client: MqttClient, accept: () => void): Promise<void> {
     source.on('error', () => source.destroy());
     try {
       const first = await this.#read(source);
       source.emit(CREDENTIAL_RECEIVED);
       const { credentials } = first;
-      const tenantId = credentials === null ? null : await this.#tenantOf(credentials, address);
+      const tenantId = credentials === null ? null : await this.#tenantOf(credentials, client.address);
       if (source.destroyed) return;
       const takeOver = () => {
         source.unshift(first.bytes);
         accept();
       };
       if (tenantId === null) return void takeOver();
-      const client = { source, address, transport, first };
       const routed = await this.#parts.router.route(shardOf(tenantId), {
         here: (leave) => {
           try {
@@ -68,7 +67,7 @@ export class MqttRouter {
             leave();
           }
         },
-        there: (node) => this.#forward(node, shardOf(tenantId), client),
+        there: (node) => this.#forward(node, shardOf(tenantId), { source, client, first }),
       });
       if (!routed) refuse(source);
     } catch {
@@ -92,15 +91,11 @@ export class MqttRouter {
     return isUuid(username) ? username : null;
   }
 
-  async #forward(
-    node: PeerNode,
-    shard: number,
-    { source, address, transport, first }: PublicConnection,
-  ): Promise<Attempt> {
+  async #forward(node: PeerNode, shard: number, { source, client, first }: PublicConnection): Promise<Attempt> {
     if (source.destroyed) return 'done';
     let link: Duplex;
     try {
-      link = await this.#parts.dialler.open(node, { kind: 'mqtt', shard, transport });
+      link = await this.#parts.dialler.open(node, { kind: 'mqtt', shard, transport: client.transport });
     } catch (error) {
       if (error instanceof LinkError) return 'again';
       throw error;
@@ -109,7 +104,7 @@ export class MqttRouter {
       link.destroy();
       return 'done';
     }
-    link.write(Buffer.concat([addressHeader(address), first.bytes]));
+    link.write(Buffer.concat([headerOf(client), first.bytes]));
     relayBytes(source, link);
     return 'done';
   }
@@ -117,15 +112,14 @@ export class MqttRouter {
 
 interface PublicConnection {
   source: Duplex;
-  address: string;
-  transport: MqttTransport;
+  client: MqttClient;
   first: FirstPacket;
 }
 
 /** The ports are not needed, nor is the address to which the client connected. */
-function addressHeader(address: string): Buffer {
+function headerOf({ address, encrypted }: MqttClient): Buffer {
   const unspecified = isIPv6(address) ? '::' : '0.0.0.0';
-  return encodeProxyHeader({ address, port: 0 }, { address: unspecified, port: 0 });
+  return encodeProxyHeader({ address, port: 0 }, { address: unspecified, port: 0 }, encrypted);
 }
 
 function refuse(source: Duplex): void {

@@ -19,6 +19,8 @@ export interface PacketHandler {
 export interface ClientConnection {
   /** The client's address; failed sign-ins are counted per address. */
   readonly address: string;
+  /** Whether the client uses TLS: a password that is a secret may need it. */
+  readonly encrypted: boolean;
   /** Set before the service ends the connection; null if the peer ended it. */
   reason: CloseReason | null;
   /** True once the connection is closed or closing: no further reads, no new writes. */

@@ -9,6 +9,8 @@ import type { Milliseconds, Uuid } from '../../domain/values.ts';
 import type { DeviceContext, VerificationWatch } from '../../machines/device-types.ts';
 import type { Services } from '../../operations/operation.ts';
 import type { AddressOf } from '../shared/client-address.ts';
+import type { MqttTransport } from '../shared/mqtt-client.ts';
+import type { IsEncrypted } from '../shared/transport-security.ts';
 import { Broker, type BrokerCallbacks } from './broker.ts';
 import type { ClientConnection } from './client-connection.ts';
 import { CommandWriter } from './command-writer.ts';
@@ -20,7 +22,7 @@ import { MqttAuthenticator, type Peer } from './mqtt-authenticator.ts';
 import { MqttConnection } from './mqtt-connection.ts';
 import { defaultMqttLimits, type MqttLimits } from './mqtt-limits.ts';
 import { type AcceptConnection, type ListenerSettings, openListeners, type RouteConnection } from './mqtt-listeners.ts';
-import { type MqttMeter, noopMqttMeter, type Transport } from './mqtt-meter.ts';
+import { type MqttMeter, noopMqttMeter } from './mqtt-meter.ts';
 import type { PublishPacket } from './packets.ts';
 import { AckWriter } from './puback-queue.ts';
 import { TokenBuckets } from './token-buckets.ts';
@@ -29,6 +31,8 @@ import { type AuthenticateUser, type UserSession, UserSessions } from './user-se
 export interface MqttSettings extends ListenerSettings {
   /** Messages per second and burst, per device. */
   deviceRate: { perSecond: number; burst: number };
+  /** Refuse tenant users whose connection is not encrypted, except from a loopback address. Default false. */
+  usersNeedTls?: boolean;
 }
 
 export interface MqttParts {
@@ -43,6 +47,8 @@ export interface MqttParts {
   watches(deviceId: Uuid): readonly VerificationWatch[];
   authenticateUser: AuthenticateUser;
   addressOf: AddressOf;
+  /** Of upgrades to `/mqtt`. */
+  isEncrypted: IsEncrypted;
   /** Checked before a command is written; no byte leaves a socket once it has expired. */
   lease?: Lease;
   log: Log;
@@ -53,8 +59,8 @@ export interface MqttParts {
 }
 
 export interface MqttEdge extends SizeReporter {
-  /** The ports that were bound. */
-  port: number;
+  /** The ports that were bound; null for a listener that is not configured. */
+  port: number | null;
   tlsPort: number | null;
   /** For the HTTP server's `upgrade` event, path `/mqtt`. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
@@ -138,6 +144,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
       services,
       deviceSignIn: new DeviceAuthenticator(services, parts.signingKeys),
       authenticateUser: parts.authenticateUser,
+      usersNeedTls: settings.usersNeedTls ?? false,
       rates: new TokenBuckets(settings.deviceRate.perSecond, settings.deviceRate.burst),
       ackWriter: new AckWriter(),
       limits,
@@ -146,10 +153,11 @@ export class MqttSessionLayer implements BrokerCallbacks {
   }
 
   async open(): Promise<MqttEdge> {
-    const { settings, addressOf, services, lease = unlimitedLease, route = null } = this.#parts;
+    const { settings, addressOf, isEncrypted, services, lease = unlimitedLease, route = null } = this.#parts;
     const running = await this.start();
     const listeners = await openListeners(settings, this.#limits, running.accept, {
       addressOf,
+      isEncrypted,
       newId: services.newId,
       lease,
       route,
@@ -197,10 +205,10 @@ export class MqttSessionLayer implements BrokerCallbacks {
       clearInterval(timer);
     };
     return {
-      accept: (source, address, transport) => {
+      accept: (source, client) => {
         if (this.#stopping || this.#signedIn >= settings.maxConnections) return null;
-        const connection = new MqttConnection(source, address, this.#limits);
-        this.#register(connection, transport);
+        const connection = new MqttConnection(source, client, this.#limits);
+        this.#register(connection, client.transport);
         broker.handle(connection);
         return connection;
       },
@@ -283,7 +291,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
   // private
 
   /** Tracks and counts a new connection until it closes. */
-  #register(connection: ClientConnection, transport: Transport): void {
+  #register(connection: ClientConnection, transport: MqttTransport): void {
     this.#connections.add(connection);
     this.#meter.connected(transport);
     connection.once('close', () => {

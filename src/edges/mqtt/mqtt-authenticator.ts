@@ -3,7 +3,7 @@ import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Log } from '../../domain/log.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { Services } from '../../operations/operation.ts';
-import { networkOf } from '../shared/client-address.ts';
+import { networkOf, trustedAddresses } from '../shared/client-address.ts';
 import type { ClientConnection } from './client-connection.ts';
 import { areFlagsSupported, type ConnectPacket, isJwtUsername } from './connect-checks.ts';
 import { isTenantActive, isTenantKnownInactive } from './device-access.ts';
@@ -24,12 +24,15 @@ export interface MqttAuthenticatorParts {
   services: Pick<Services, 'actors' | 'clock'>;
   deviceSignIn: DeviceAuthenticator;
   authenticateUser: AuthenticateUser;
+  usersNeedTls: boolean;
   /** Messages per second and burst, per device and per user. */
   rates: TokenBuckets;
   ackWriter: AckWriter;
   limits: MqttLimits;
   log: Log;
 }
+
+const isLoopback = trustedAddresses(['loopback']);
 
 const MAX_FAILURE_DELAY_MS = 5_000;
 
@@ -91,7 +94,11 @@ export class MqttAuthenticator {
   }
 
   async #authenticateUser({ password }: ConnectPacket, connection: ClientConnection): Promise<SignInOutcome> {
-    const { services, authenticateUser, rates, limits } = this.#parts;
+    const { services, authenticateUser, usersNeedTls, rates, limits, log } = this.#parts;
+    if (usersNeedTls && !connection.encrypted && !isLoopback(connection.address)) {
+      log.debug({ address: connection.address }, 'mqtt user refused: the credential was sent without TLS');
+      return 'refused';
+    }
     const secret = password?.toString() ?? '';
     const user = secret === '' ? null : await authenticateUser(secret, connection.address);
     if (user === null || !mayReadDevices(user)) return 'refused';

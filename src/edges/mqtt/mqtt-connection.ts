@@ -1,4 +1,5 @@
 import { Duplex } from 'node:stream';
+import type { MqttClient } from '../shared/mqtt-client.ts';
 import { CREDENTIAL_RECEIVED, SIGNED_IN } from '../shared/unauthenticated-connections.ts';
 import type { ClientConnection, PacketHandler } from './client-connection.ts';
 import { KeepAlive } from './keep-alive.ts';
@@ -28,6 +29,7 @@ const EMPTY = Buffer.alloc(0);
  */
 export class MqttConnection extends Duplex implements ClientConnection {
   readonly address: string;
+  readonly encrypted: boolean;
   reason: CloseReason | null = null;
 
   readonly #source: Duplex;
@@ -55,10 +57,11 @@ export class MqttConnection extends Duplex implements ClientConnection {
   #stallTimer: NodeJS.Timeout | null = null;
   readonly #keepAlive = new KeepAlive(this);
 
-  constructor(source: Duplex, address: string, limits: MqttLimits) {
+  constructor(source: Duplex, { address, encrypted }: Pick<MqttClient, 'address' | 'encrypted'>, limits: MqttLimits) {
     super({ allowHalfOpen: false });
     this.#source = source;
     this.address = address;
+    this.encrypted = encrypted;
     this.#limits = limits;
     source.on('data', this.#onData);
     source.on('end', this.#onEnd);

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { createServer, type Socket } from 'node:net';
+import { createServer, type Server, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { createWebSocketStream } from 'ws';
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
@@ -8,6 +8,8 @@ import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { guardWrites } from '../../domain/write-guard.ts';
 import { trustedAddresses } from '../shared/client-address.ts';
+import type { MqttClient } from '../shared/mqtt-client.ts';
+import type { IsEncrypted } from '../shared/transport-security.ts';
 import {
   CREDENTIAL_RECEIVED,
   type PendingSignIn,
@@ -18,22 +20,16 @@ import {
 import { makeWebSocketServer, refuseUpgrade } from '../shared/upgrade.ts';
 import type { MqttConnection } from './mqtt-connection.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
-import type { Transport } from './mqtt-meter.ts';
-import { createTlsListener, withClientAddress } from './proxied-connections.ts';
+import { createTlsListener, withProxyHeader } from './proxied-connections.ts';
 
 /** Takes over a connection; `null` if the limit of connections is reached. */
-export type AcceptConnection = (source: Duplex, address: string, transport: Transport) => MqttConnection | null;
+export type AcceptConnection = (source: Duplex, client: MqttClient) => MqttConnection | null;
 
 /**
  * Decides where a connection is served, and calls `accept` if that is here. Resolves when `accept` was called, or the
  * connection is with another node or has ended; never rejects.
  */
-export type RouteConnection = (
-  source: Duplex,
-  address: string,
-  transport: Transport,
-  accept: () => void,
-) => Promise<void>;
+export type RouteConnection = (source: Duplex, client: MqttClient, accept: () => void) => Promise<void>;
 
 const KEEP_ALIVE_MS = 60_000;
 /** Longest WebSocket message: it may contain several packets, each with its own limit. */
@@ -44,7 +40,8 @@ const SUBPROTOCOL = 'mqtt';
 
 export interface ListenerSettings {
   host: string;
-  port: number;
+  /** Null: no listener without TLS. */
+  port: number | null;
   tls: { port: number; cert: string | Buffer; key: string | Buffer } | null;
   maxConnections: number;
   /** Addresses or ranges of balancers that may send a PROXY protocol header; none by default. */
@@ -52,8 +49,8 @@ export interface ListenerSettings {
 }
 
 export interface MqttListeners {
-  /** The bound ports; they differ from the configured ones if those are 0. */
-  port: number;
+  /** The bound ports; they differ from the configured ones if those are 0. Null for a listener that is not configured. */
+  port: number | null;
   tlsPort: number | null;
   /** Handles an HTTP upgrade request for the path `/mqtt`. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
@@ -72,11 +69,13 @@ export async function openListeners(
   accept: AcceptConnection,
   {
     addressOf,
+    isEncrypted,
     newId,
     lease,
     route,
   }: {
     addressOf(request: IncomingMessage): string;
+    isEncrypted: IsEncrypted;
     newId(): Uuid;
     lease: Lease;
     /** Null: every connection is served here. */
@@ -89,7 +88,7 @@ export async function openListeners(
     total: mostUnauthenticated,
     silentMs: limits.silentMs,
   });
-  const take = (socket: Socket, address: string, transport: Transport, pending: PendingSignIn) => {
+  const take = (socket: Socket, client: MqttClient, pending: PendingSignIn) => {
     follow(socket, pending);
     guardWrites(socket, () => lease.valid());
     socket.setNoDelay(true);
@@ -97,10 +96,10 @@ export async function openListeners(
     let isHere = false;
     const acceptHere = () => {
       isHere = true;
-      if (accept(socket, address, transport) === null) socket.destroy();
+      if (accept(socket, client) === null) socket.destroy();
     };
     if (route === null) acceptHere();
-    else void route(socket, address, transport, acceptHere).then(() => isHere || pending.signedIn());
+    else void route(socket, client, acceptHere).then(() => isHere || pending.signedIn());
   };
   const { trustedProxies = [] } = settings;
   const proxies =
@@ -111,29 +110,36 @@ export async function openListeners(
     if (pending === null) socket.destroy();
     return pending;
   };
-  const plain = createServer((socket) => {
-    withClientAddress(socket, proxies, (address) => {
-      const pending = admit(socket, address);
-      if (pending !== null) take(socket, address, 'tcp', pending);
-    });
-  });
-  const servers = [plain];
-  const mostConnections = settings.maxConnections + mostUnauthenticated;
-  plain.maxConnections = mostConnections;
-  const port = await listen(plain, settings.port, settings.host);
-  let tlsPort: number | null = null;
-  if (settings.tls !== null) {
-    const { port: tlsPortSetting, ...certificate } = settings.tls;
-    const tls = createTlsListener({ ...certificate, handshakeMs: limits.connectMs, proxies, admit }, (socket, from) =>
-      take(socket, from.address, 'tls', from.pending),
-    );
-    tls.maxConnections = mostConnections;
-    tlsPort = await listen(tls, tlsPortSetting, settings.host).catch((error: unknown) => {
-      plain.close();
+  const servers: Server[] = [];
+  const open = async (server: Server, port: number): Promise<number> => {
+    server.maxConnections = settings.maxConnections + mostUnauthenticated;
+    const bound = await listen(server, port, settings.host).catch((error: unknown) => {
+      for (const other of servers) other.close();
       throw error;
     });
-    servers.push(tls);
-  }
+    servers.push(server);
+    return bound;
+  };
+  const openPlain = (port: number) =>
+    open(
+      createServer((socket) => {
+        withProxyHeader(socket, proxies, (address, header) => {
+          const pending = admit(socket, address);
+          if (pending === null) return;
+          take(socket, { address, transport: 'tcp', encrypted: header?.encrypted === true }, pending);
+        });
+      }),
+      port,
+    );
+  const openTls = ({ port, ...certificate }: NonNullable<ListenerSettings['tls']>) =>
+    open(
+      createTlsListener({ ...certificate, handshakeMs: limits.connectMs, proxies, admit }, (socket, from) =>
+        take(socket, { address: from.address, transport: 'tls', encrypted: true }, from.pending),
+      ),
+      port,
+    );
+  const port = settings.port === null ? null : await openPlain(settings.port);
+  const tlsPort = settings.tls === null ? null : await openTls(settings.tls);
   const webSockets = makeWebSocketServer(
     {
       maxPayload: WS_MESSAGE_BYTES,
@@ -141,16 +147,18 @@ export async function openListeners(
     },
     newId,
   );
-  let open = true;
+  let isOpen = true;
   return {
     port,
     tlsPort,
     sizes: () => unauthenticated.sizes(),
     upgrade(request, socket, head) {
-      if (!open) return refuseUpgrade(request, socket, SHUTTING_DOWN, { newId });
+      if (!isOpen) return refuseUpgrade(request, socket, SHUTTING_DOWN, { newId });
       if (!offers(request)) return refuseUpgrade(request, socket, SUBPROTOCOL_MISSING, { newId });
-      const address = addressOf(request);
-      const pending = unauthenticated.admit(socket, proxies?.isTrusted(address) ? null : address);
+      const client: MqttClient = {
+        ...{ address: addressOf(request), transport: 'websocket', encrypted: isEncrypted(request) },
+      };
+      const pending = unauthenticated.admit(socket, proxies?.isTrusted(client.address) ? null : client.address);
       if (pending === null) return refuseUpgrade(request, socket, TOO_MANY_UNAUTHENTICATED, { newId });
       webSockets.handleUpgrade(request, socket, head, (webSocket) => {
         // Only binary frames carry MQTT [MQTT-6.0.0-1].
@@ -159,12 +167,12 @@ export async function openListeners(
         follow(stream, pending);
         const peer: WebSocketPeer = { connection: null, isElsewhere: false, terminate: () => webSocket.terminate() };
         const acceptHere = () => {
-          peer.connection = accept(stream, address, 'websocket');
+          peer.connection = accept(stream, client);
           if (peer.connection === null) webSocket.terminate();
         };
         if (route === null) acceptHere();
         else {
-          void route(stream, address, 'websocket', acceptHere).then(() => {
+          void route(stream, client, acceptHere).then(() => {
             markElsewhere(peer);
             if (peer.isElsewhere) pending.signedIn();
           });
@@ -174,7 +182,7 @@ export async function openListeners(
       });
     },
     close() {
-      open = false;
+      isOpen = false;
       for (const server of servers) server.close();
     },
   };
@@ -222,7 +230,7 @@ function limitBytesBeforeConnack(peer: WebSocketPeer, socket: Duplex, limit: num
   socket.on('data', count);
 }
 
-function listen(server: ReturnType<typeof createServer>, port: number, host: string): Promise<number> {
+function listen(server: Server, port: number, host: string): Promise<number> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
     server.listen({ port, host }, () => {

@@ -1,5 +1,6 @@
 import type { MessageRefusalCode } from '../../domain/refusals.ts';
 import type { Channel, CloudMessageType } from '../../protocol/topics.ts';
+import type { MqttTransport } from '../shared/mqtt-client.ts';
 
 /** Why a connection ended; a closed list, because it is a metric label. */
 export type CloseReason =
@@ -21,11 +22,9 @@ export type CloseReason =
   | 'moved'
   | 'stopping';
 
-export type Transport = 'tcp' | 'tls' | 'websocket';
-
 /** Counters of the edge, implemented by the metrics. Labels come from closed lists, never an id. */
 export interface MqttMeter {
-  connected(transport: Transport): void;
+  connected(transport: MqttTransport): void;
   closed(reason: CloseReason): void;
   signIn(outcome: 'device' | 'user' | 'refused' | 'unavailable'): void;
   /** A device message with a valid envelope. */

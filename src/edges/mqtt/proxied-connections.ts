@@ -2,6 +2,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { createSecureContext, createServer as createTlsServer, TLSSocket } from 'node:tls';
 import type { Milliseconds } from '../../domain/values.ts';
 import { normalizeAddress } from '../shared/client-address.ts';
+import type { ProxyHeader } from '../shared/proxy-protocol.ts';
 import { readOptionalProxyHeader } from '../shared/read-bytes.ts';
 import type { PendingSignIn } from '../shared/unauthenticated-connections.ts';
 
@@ -14,16 +15,16 @@ export interface TrustedProxies {
 
 /**
  * Calls `take` with the client's address: of the socket's peer, or, if that is a trusted balancer and sends a PROXY
- * protocol header, the address in it. Waits only for the first byte of a trusted balancer.
+ * protocol header, the address in it; the header is null without one. Waits only for the first byte of a trusted balancer.
  */
-export function withClientAddress(
+export function withProxyHeader(
   socket: Socket,
   proxies: TrustedProxies | null,
-  take: (address: string, isProxied: boolean) => void,
+  take: (address: string, header: ProxyHeader | null) => void,
 ): void {
   const peer = normalizeAddress(socket.remoteAddress ?? '');
   if (proxies === null || !proxies.isTrusted(peer)) {
-    take(peer, false);
+    take(peer, null);
     return;
   }
   socket.on('error', () => socket.destroy());
@@ -33,8 +34,8 @@ export function withClientAddress(
       clearTimeout(timer);
       if (socket.destroyed) return;
       if (header === null) socket.destroy();
-      else if (header === 'absent') take(peer, false);
-      else take(header.source === null ? peer : normalizeAddress(header.source.address), true);
+      else if (header === 'absent') take(peer, null);
+      else take(header.source === null ? peer : normalizeAddress(header.source.address), header);
     })
     .catch(() => {
       clearTimeout(timer);
@@ -86,8 +87,8 @@ export function createTlsListener(
   if (proxies === null) return tls;
   const secureContext = createSecureContext({ cert, key, minVersion: 'TLSv1.2', sessionIdContext: 'twinkeep mqtt' });
   return createServer((connection) => {
-    withClientAddress(connection, proxies, (address, isProxied) => {
-      if (!isProxied) return void tls.emit('connection', connection);
+    withProxyHeader(connection, proxies, (address, header) => {
+      if (header === null) return void tls.emit('connection', connection);
       const pending = admit(connection, address);
       if (pending === null) return;
       const socket = new TLSSocket(connection, { isServer: true, secureContext });

@@ -1,7 +1,9 @@
 import type { JWK } from 'jose';
+import type { Refusal } from '../../domain/refusals.ts';
 import type { JsonObject } from '../../domain/values.ts';
 import type { BuiltFiles } from '../shared/built-files.ts';
 import type { Metrics } from '../shared/metrics.ts';
+import type { PresentsMetricsToken } from '../shared/metrics-access.ts';
 import { METADATA_PATH } from '../shared/protected-resource.ts';
 import { buildOpenApi } from './openapi.ts';
 import type { PublicResource } from './public-resource.ts';
@@ -14,8 +16,12 @@ let document: JsonObject | undefined;
 /** The OpenAPI document of the routes; built once per process. */
 const restDocument = (): JsonObject => (document ??= buildOpenApi(routeGroups));
 
+const METRICS_REFUSAL: Refusal = { code: 'UNAUTHENTICATED', detail: 'Present METRICS_TOKEN as a bearer token.' };
+
 export function publicResources(parts: {
   metrics: Metrics;
+  /** Null, or missing: everyone may. */
+  mayReadMetrics?: PresentsMetricsToken | null;
   publicKeys: readonly JWK[];
   events(): JsonObject;
   protectedResource(): JsonObject;
@@ -29,7 +35,10 @@ export function publicResources(parts: {
       path: '/metrics',
       atRootAndVersioned: true,
       rateLimitExempt: true,
-      respond: async () => ({ type: parts.metrics.contentType, body: await parts.metrics.render() }),
+      async respond(_values, { headers }) {
+        if (parts.mayReadMetrics?.(headers) === false) return { refusal: METRICS_REFUSAL };
+        return { type: parts.metrics.contentType, body: await parts.metrics.render() };
+      },
     },
     {
       path: '/.well-known/jwks.json',

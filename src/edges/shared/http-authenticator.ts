@@ -5,6 +5,7 @@ import type { CookieSession } from '../../services/cookie-sessions.ts';
 import type { Authenticator, ProofOfUser, RequestOrigin } from './authenticator.ts';
 import { type Cookies, makeCookies } from './cookies.ts';
 import { credentialIn } from './http.ts';
+import type { PresentsMetricsToken } from './metrics-access.ts';
 
 /** Authenticates requests of every HTTP edge: by a credential in the headers, otherwise by the session cookie. */
 export interface HttpAuthenticator {
@@ -25,8 +26,9 @@ export function makeHttpAuthenticator(parts: {
   identity: Pick<Authenticator, 'authenticate' | 'resolveCaller' | 'refuseUnseenCredential' | 'refuseCredential'>;
   services: Pick<Services, 'cookieSessions' | 'csrf' | 'clock'>;
   secure: boolean;
+  presentsMetricsToken?: PresentsMetricsToken;
 }): HttpAuthenticator {
-  const { identity } = parts;
+  const { identity, presentsMetricsToken = () => false } = parts;
   const { cookieSessions, csrf, clock } = parts.services;
   const cookies = makeCookies({ secure: parts.secure, clock });
 
@@ -67,7 +69,11 @@ export function makeHttpAuthenticator(parts: {
       const caller = secret === null ? identity.authenticate(credential, origin) : authenticateSession(secret, origin);
       return withCookies(caller, headers);
     },
-    anonymous: (headers, origin) => withCookies(withClient(identity.authenticate(null, origin), headers), headers),
+    anonymous(headers, origin) {
+      const caller = withCookies(withClient(identity.authenticate(null, origin), headers), headers);
+      if (caller instanceof Promise || !caller.ok || !presentsMetricsToken(headers)) return caller;
+      return { ok: true, value: { ...caller.value, readsMetrics: true } };
+    },
     async csrfRefusal(headers, { cookie, cookies: browserCookies }) {
       if (!cookie) return null;
       const session = await cookieSessions.find(browserCookies?.session ?? '');

@@ -32,11 +32,13 @@ export interface Endpoint {
 
 /**
  * A decoded header. `source` is the client's end and `destination` the end that it connected to; both are null if the
- * balancer sent no addresses: a health check of its own (`LOCAL`) or an address family without IP addresses.
+ * balancer sent no addresses: a health check of its own (`LOCAL`) or an address family without IP addresses. `encrypted`:
+ * whether the client uses TLS, null if the header does not report it.
  */
 export interface ProxyHeader {
   source: Endpoint | null;
   destination: Endpoint | null;
+  encrypted: boolean | null;
   /** Total length in bytes: what follows is the connection's data. */
   length: number;
 }
@@ -52,16 +54,38 @@ const TCP4 = 0x11;
 const TCP6 = 0x21;
 const MAX_PORT = 65_535;
 
-/** Encodes the header of a TCP connection; `UNSPEC` if the addresses are not two of the same family. */
-export function encodeProxyHeader(source: Endpoint | null, destination: Endpoint | null): Buffer {
+/** Type of the TLV about TLS (section 2.2.6), and the bit of its first byte that means that the client uses it. */
+const PP2_TYPE_SSL = 0x20;
+const PP2_CLIENT_SSL = 0x01;
+/** Bytes of a TLV before its value, and the shortest value of the one about TLS: its bits and a verification result. */
+const TLV_PREFIX_BYTES = 3;
+const SSL_BYTES = 5;
+
+/**
+ * Encodes the header of a TCP connection; `UNSPEC` if the addresses are not two of the same family. With `encrypted` it
+ * reports whether the client uses TLS.
+ */
+export function encodeProxyHeader(
+  source: Endpoint | null,
+  destination: Endpoint | null,
+  encrypted: boolean | null = null,
+): Buffer {
+  const tlvs = encrypted === null ? [] : sslTlv(encrypted);
   if (source !== null && destination !== null && isEncodable(source) && isEncodable(destination)) {
-    if (isIPv4(source.address) && isIPv4(destination.address)) return encode(TCP4, ipv4Bytes, source, destination);
-    if (isIPv6(source.address) && isIPv6(destination.address)) return encode(TCP6, ipv6Bytes, source, destination);
+    const ends = [source, destination] as const;
+    if (isIPv4(source.address) && isIPv4(destination.address)) return encode(TCP4, addressesOf(ipv4Bytes, ends), tlvs);
+    if (isIPv6(source.address) && isIPv6(destination.address)) return encode(TCP6, addressesOf(ipv6Bytes, ends), tlvs);
   }
-  return Buffer.from([...PROXY_SIGNATURE, VERSION | PROXY, UNSPEC, 0, 0]);
+  return encode(UNSPEC, [], tlvs);
 }
 
-/** Decodes the header of version 2 at the start of `bytes`. TLVs are skipped. */
+/** The verification result is not zero: no certificate of the client was verified. */
+const sslTlv = (encrypted: boolean): number[] => [
+  ...[PP2_TYPE_SSL, 0, SSL_BYTES, encrypted ? PP2_CLIENT_SSL : 0],
+  ...[0, 0, 0, 1],
+];
+
+/** Decodes the header of version 2 at the start of `bytes`. Of its TLVs only the one about TLS is used. */
 export function decodeProxyHeader(bytes: Buffer): DecodedProxyHeader {
   const start = Math.min(bytes.length, PROXY_SIGNATURE.length);
   if (PROXY_SIGNATURE.compare(bytes, 0, start, 0, start) !== 0) return 'invalid';
@@ -74,13 +98,36 @@ export function decodeProxyHeader(bytes: Buffer): DecodedProxyHeader {
   const size = command === (VERSION | PROXY) ? addressBytes(family) : 0;
   if (size === null || length < PROXY_PREFIX_BYTES + 2 * (size === 0 ? 0 : size + 2)) return 'invalid';
   if (bytes.length < length) return 'incomplete';
-  if (size === 0) return { source: null, destination: null, length };
+  const encrypted = command === (VERSION | PROXY) ? isEncryptedBy(bytes, tlvsAt(family), length) : null;
+  if (size === 0) return { source: null, destination: null, encrypted, length };
   const ports = PROXY_PREFIX_BYTES + 2 * size;
   return {
+    encrypted,
     source: { address: addressAt(bytes, PROXY_PREFIX_BYTES, size), port: bytes.readUInt16BE(ports) },
     destination: { address: addressAt(bytes, PROXY_PREFIX_BYTES + size, size), port: bytes.readUInt16BE(ports + 2) },
     length,
   };
+}
+
+/** Position of the TLVs; null for families whose addresses are not used, except the unspecified one. */
+function tlvsAt(family: number): number | null {
+  if (family === TCP4) return PROXY_PREFIX_BYTES + 12;
+  if (family === TCP6) return PROXY_PREFIX_BYTES + 36;
+  return family === UNSPEC ? PROXY_PREFIX_BYTES : null;
+}
+
+/** Whether the TLV about TLS reports that the client uses it; null without a valid one. */
+function isEncryptedBy(bytes: Buffer, start: number | null, end: number): boolean | null {
+  if (start === null) return null;
+  for (let at = start; at + TLV_PREFIX_BYTES <= end; ) {
+    const valueAt = at + TLV_PREFIX_BYTES;
+    const size = bytes.readUInt16BE(at + 1);
+    if (valueAt + size > end) return null;
+    if (bytes[at] === PP2_TYPE_SSL)
+      return size < SSL_BYTES ? null : ((bytes[valueAt] as number) & PP2_CLIENT_SSL) !== 0;
+    at = valueAt + size;
+  }
+  return null;
 }
 
 /** Decodes the header of version 1 at the start of `bytes`: `PROXY TCP4 source destination port port` and CRLF. */
@@ -92,11 +139,12 @@ export function decodeProxyLine(bytes: Buffer): DecodedProxyHeader {
   const length = end + 2;
   const [family, ...fields] = bytes.toString('latin1', PROXY_LINE_START.length, end).split(' ');
   // The rest of the line is ignored, as the specification requires.
-  if (family === 'UNKNOWN') return { source: null, destination: null, length };
+  if (family === 'UNKNOWN') return { source: null, destination: null, encrypted: null, length };
   const [source, destination, sourcePort, destinationPort] = fields;
   if ((family !== 'TCP4' && family !== 'TCP6') || fields.length !== 4) return 'invalid';
   const ends = [endpointOf(family, source, sourcePort), endpointOf(family, destination, destinationPort)] as const;
-  return ends[0] === null || ends[1] === null ? 'invalid' : { source: ends[0], destination: ends[1], length };
+  if (ends[0] === null || ends[1] === null) return 'invalid';
+  return { source: ends[0], destination: ends[1], encrypted: null, length };
 }
 
 function endpointOf(family: 'TCP4' | 'TCP6', address = '', digits = ''): Endpoint | null {
@@ -119,17 +167,19 @@ function addressBytes(family: number): 0 | 4 | 16 | null {
 
 const isEncodable = ({ port }: Endpoint): boolean => Number.isInteger(port) && port >= 0 && port <= MAX_PORT;
 
-function encode(
-  family: number,
+const addressesOf = (
   bytesOf: (address: string) => number[],
-  source: Endpoint,
-  destination: Endpoint,
-): Buffer {
-  const addresses = [...bytesOf(source.address), ...bytesOf(destination.address)];
-  const ports = [source.port >> 8, source.port & 0xff, destination.port >> 8, destination.port & 0xff];
-  const length = addresses.length + ports.length;
-  return Buffer.from([...PROXY_SIGNATURE, VERSION | PROXY, family, 0, length, ...addresses, ...ports]);
-}
+  [source, destination]: readonly [Endpoint, Endpoint],
+): number[] => [
+  ...[...bytesOf(source.address), ...bytesOf(destination.address)],
+  ...[source.port >> 8, source.port & 0xff, destination.port >> 8, destination.port & 0xff],
+];
+
+const encode = (family: number, addresses: readonly number[], tlvs: readonly number[]): Buffer =>
+  Buffer.from([
+    ...[...PROXY_SIGNATURE, VERSION | PROXY, family, 0, addresses.length + tlvs.length],
+    ...[...addresses, ...tlvs],
+  ]);
 
 const ipv4Bytes = (address: string): number[] => address.split('.').map(Number);
 

@@ -78,7 +78,10 @@ const healthy = z.object({
     build_service: part,
     cloud_editor: part,
   } satisfies Record<PartName, typeof part>),
-  metrics: z.object({ active_devices: z.int() }),
+  metrics: z
+    .object({ active_devices: z.int() })
+    .optional()
+    .meta({ description: 'Counts over all tenants; with `METRICS_TOKEN` only for requests that present it' }),
 });
 const degraded = z.object({
   status: z.literal('degraded'),
@@ -103,8 +106,8 @@ export const getHealth = operation({
     200: { when: 'Every enabled part works', body: healthy },
     503: { when: 'At least one part is degraded', body: degraded },
   },
-  needs: ['clock', 'health'],
-  async run({ health, clock }) {
+  needs: ['clock', 'health', 'settings'],
+  async run({ health, clock, settings }, { caller }) {
     const report = await health.report();
     const { api, database, redis, mqtt, worker, build_service, cloud_editor } = report.parts;
     if (report.clock !== null || Object.values(report.parts).includes('degraded')) {
@@ -125,7 +128,9 @@ export const getHealth = operation({
           build_service: { status: build_service },
           cloud_editor: { status: cloud_editor },
         },
-        metrics: { active_devices: report.activeDevices },
+        ...((settings.publicCounts || caller.readsMetrics || caller.platformAdmin) && {
+          metrics: { active_devices: report.activeDevices },
+        }),
       },
     });
   },

@@ -12,6 +12,7 @@ import {
 } from '../../../src/edges/cluster/link-handshake.ts';
 import { defaultLinkLimits } from '../../../src/edges/cluster/link-limits.ts';
 import { LinkServer } from '../../../src/edges/cluster/link-server.ts';
+import type { MqttTransport } from '../../../src/edges/shared/mqtt-client.ts';
 import { type Endpoint, encodeProxyHeader } from '../../../src/edges/shared/proxy-protocol.ts';
 import { readBytes } from '../../../src/edges/shared/read-bytes.ts';
 import { eventually } from '../../support/clock.ts';
@@ -23,7 +24,7 @@ afterEach(() => {
 });
 
 const HTTP: LinkContent = { kind: 'http' };
-const mqtt = (shard: number): LinkContent => ({ kind: 'mqtt', shard, transport: 'tls' });
+const mqtt = (shard: number, transport: MqttTransport = 'tls'): LinkContent => ({ kind: 'mqtt', shard, transport });
 
 async function listening(...given: Parameters<typeof startListener>): Promise<TestListener> {
   const started = await startListener(...given);
@@ -56,19 +57,26 @@ describe.each([
     const socket = await dialling({ tls: tls !== null, nodeId }).open(node, HTTP);
     socket.write('question');
     const link = await eventually(() => accepted[0]);
-    expect(link).toMatchObject({ kind: 'http', peer: nodeId, address: null });
+    expect(link).toMatchObject({ kind: 'http', peer: nodeId });
     expect(String(await readBytes(link.socket, 8))).toBe('question');
     link.socket.write('answer');
     expect(String(await readBytes(socket, 6))).toBe('answer');
   });
 
-  it('carries the address of an MQTT client', async () => {
+  it.each([
+    ['uses TLS', mqtt(7), true, { transport: 'tls', encrypted: true }],
+    ['uses none', mqtt(7, 'tcp'), false, { transport: 'tcp', encrypted: false }],
+    ['uses TLS up to a proxy', mqtt(7, 'tcp'), true, { transport: 'tcp', encrypted: true }],
+    ['is on an earlier build, over a TLS port', mqtt(7), null, { transport: 'tls', encrypted: true }],
+    ['is on an earlier build, over TCP', mqtt(7, 'tcp'), null, { transport: 'tcp', encrypted: false }],
+  ] as const)('carries the address of an MQTT client, which %s', async (_client, content, encrypted, expected) => {
     const { node, accepted } = await listening({ tls });
-    const socket = await dialling({ tls: tls !== null }).open(node, mqtt(7));
+    const socket = await dialling({ tls: tls !== null }).open(node, content);
     const client: Endpoint = { address: '192.0.2.7', port: 1234 };
-    socket.write(Buffer.concat([encodeProxyHeader(client, { address: '0.0.0.0', port: 0 }), Buffer.from('CONNECT')]));
+    const header = encodeProxyHeader(client, { address: '0.0.0.0', port: 0 }, encrypted);
+    socket.write(Buffer.concat([header, Buffer.from('CONNECT')]));
     const link = await eventually(() => accepted[0]);
-    expect(link).toMatchObject({ kind: 'mqtt', shard: 7, transport: 'tls', address: '192.0.2.7' });
+    expect(link).toMatchObject({ kind: 'mqtt', client: { address: '192.0.2.7', ...expected } });
     expect(String(await readBytes(link.socket, 7))).toBe('CONNECT');
     link.leave();
   });

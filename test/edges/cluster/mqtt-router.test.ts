@@ -6,11 +6,11 @@ import { v7 } from 'uuid';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { shardOf } from '../../../src/domain/shards.ts';
-import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
+import type { MqttClient } from '../../../src/edges/shared/mqtt-client.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { eventually } from '../../support/clock.ts';
 import { connack, Device, packets } from '../mqtt/client.ts';
-import { EdgeHarness, type TestDevice } from '../mqtt/edge-harness.ts';
+import { EdgeHarness, type OpenMqttEdge, type TestDevice } from '../mqtt/edge-harness.ts';
 import { namedHints, TestCluster, type TestNode } from './nodes.ts';
 
 let cluster: TestCluster;
@@ -26,11 +26,12 @@ afterEach(async () => {
 const UNAVAILABLE = '20020003';
 
 /** A connection that the session layer of a node has accepted. */
+const tlsClient: MqttClient = { address: '192.0.2.7', transport: 'tls', encrypted: true };
+
 interface Accepted {
   node: TestNode;
   source: Duplex;
-  address: string;
-  transport: string;
+  client: MqttClient;
   received: Buffer[];
   ended: boolean;
 }
@@ -41,8 +42,8 @@ describe('a connection', () => {
   let there: TestNode;
   let port: number;
 
-  const accept = (node: TestNode, source: Duplex, address: string, transport: string): Accepted => {
-    const connection: Accepted = { node, source, address, transport, received: [], ended: false };
+  const accept = (node: TestNode, source: Duplex, client: MqttClient): Accepted => {
+    const connection: Accepted = { node, source, client, received: [], ended: false };
     source.on('data', (chunk) => connection.received.push(chunk));
     source.on('end', () => {
       connection.ended = true;
@@ -52,13 +53,10 @@ describe('a connection', () => {
     return connection;
   };
   const start = (more: Parameters<TestCluster['start']>[1] = {}) =>
-    cluster.start(
-      (node) => ({ acceptMqtt: (source, address, transport) => accept(node(), source, address, transport) }),
-      more,
-    );
+    cluster.start((node) => ({ acceptMqtt: (source, client) => accept(node(), source, client) }), more);
   const listen = async (node: TestNode): Promise<number> => {
     const server = createServer((socket) => {
-      void node.edge.routeMqtt(socket, '192.0.2.7', 'tls', () => void accept(node, socket, '192.0.2.7', 'tls'));
+      void node.edge.routeMqtt(socket, tlsClient, () => void accept(node, socket, tlsClient));
     }).listen(0, '127.0.0.1');
     cleanup.push(() => server.close());
     await once(server, 'listening');
@@ -90,7 +88,7 @@ describe('a connection', () => {
     const bytes = Buffer.concat([signIn(), packets.ping]);
     const { socket, received } = dial(bytes);
     const connection = await eventually(() => accepted[0]);
-    expect(connection).toMatchObject({ node: there, address: '192.0.2.7', transport: 'tls' });
+    expect(connection).toMatchObject({ node: there, client: tlsClient });
     await eventually(() => Buffer.concat(connection.received).equals(bytes));
     connection.source.write(Buffer.from([0x20, 2, 0, 0]));
     await eventually(() => received().toString('hex') === '20020000');
@@ -100,13 +98,14 @@ describe('a connection', () => {
   });
 
   it('with an IPv6 address is accepted with it', async () => {
-    const server = createServer((socket) => void here.edge.routeMqtt(socket, '2001:db8::7', 'tcp', () => {}));
+    const client: MqttClient = { address: '2001:db8::7', transport: 'tcp', encrypted: false };
+    const server = createServer((socket) => void here.edge.routeMqtt(socket, client, () => {}));
     server.listen(0, '127.0.0.1');
     cleanup.push(() => server.close());
     await once(server, 'listening');
     dial(signIn(), (server.address() as { port: number }).port);
     await eventually(() => accepted.length > 0);
-    expect(accepted[0]).toMatchObject({ node: there, address: '2001:db8::7', transport: 'tcp' });
+    expect(accepted[0]).toMatchObject({ node: there, client });
   });
 
   const ownTenant = () => {
@@ -124,7 +123,7 @@ describe('a connection', () => {
     const bytes = make();
     dial(bytes);
     await eventually(() => accepted.length > 0);
-    expect(accepted[0]).toMatchObject({ node: here, address: '192.0.2.7' });
+    expect(accepted[0]).toMatchObject({ node: here, client: tlsClient });
     await eventually(() => Buffer.concat(accepted[0]?.received ?? []).equals(bytes));
     expect(cluster.owners.inProgress(here.id, cluster.shard)).toBe(0);
   });
@@ -267,16 +266,16 @@ describe('a connection', () => {
 });
 
 describe('with the session layer', () => {
-  const open: { harness: EdgeHarness; mqtt: MqttEdge; node: TestNode }[] = [];
+  const open: { harness: EdgeHarness; mqtt: OpenMqttEdge; node: TestNode }[] = [];
 
   /** A node with the real MQTT edge on public ports. All know the same devices. */
   async function startBroker(devices?: EdgeHarness): Promise<(typeof open)[number]> {
     const harness = new EdgeHarness();
     if (devices !== undefined) for (const [id, row] of devices.rows) harness.rows.set(id, row);
     if (devices !== undefined) for (const [id, tenant] of devices.tenants) harness.tenants.set(id, tenant);
-    let mqtt: MqttEdge | null = null;
+    let mqtt: OpenMqttEdge | null = null;
     const node = await cluster.start(() => ({
-      acceptMqtt: (source, address, transport) => mqtt?.accept(source, address, transport) ?? null,
+      acceptMqtt: (source, client) => mqtt?.accept(source, client) ?? null,
       upgrade: (request, socket, head) => mqtt?.upgrade(request, socket, head),
     }));
     mqtt = await harness.open({ route: node.edge.routeMqtt });

@@ -1,14 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Overloaded } from '../../../src/actors/contract.ts';
-import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import type { VolatileOutput } from '../../../src/machines/outputs.ts';
 import { eventLoopTurns } from '../../support/clock.ts';
 import { Device, eventually, packets, Raw } from './client.ts';
-import { EdgeHarness, type TestDevice } from './edge-harness.ts';
+import { EdgeHarness, type OpenMqttEdge, type TestDevice } from './edge-harness.ts';
 
 let service: EdgeHarness;
-let edge: MqttEdge;
+let edge: OpenMqttEdge;
 let device: TestDevice;
 let leaseValid: boolean;
 

@@ -1,16 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import { eventLoopTurns } from '../../support/clock.ts';
 import { connack, credentials, Device, eventually, packets, quiet, Raw } from './client.ts';
-import { EdgeHarness, type TestDevice } from './edge-harness.ts';
+import { EdgeHarness, type OpenMqttEdge, type TestDevice } from './edge-harness.ts';
 
 const REFUSED = 5;
 const UNAVAILABLE = 3;
 
 describe('a sign-in of a device', () => {
   let service: EdgeHarness;
-  let edge: MqttEdge;
+  let edge: OpenMqttEdge;
 
   beforeEach(async () => {
     service = new EdgeHarness();

@@ -1,19 +1,20 @@
 import { connectAsync } from 'mqtt';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { type MqttEdge, openMqtt } from '../../../src/edges/mqtt/edge.ts';
+import { openMqtt } from '../../../src/edges/mqtt/edge.ts';
 import { userAuthentication } from '../../../src/edges/mqtt/user-session.ts';
 import { clientAddress } from '../../../src/edges/shared/client-address.ts';
+import { encryptedRequests } from '../../../src/edges/shared/transport-security.ts';
 import { cloudPublicKey, newDeviceSecret, signingKey } from '../../../src/protocol/signature.ts';
 import type { HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 import { type Around, connack, credentials, Device, eventually, gone, quiet } from './client.ts';
-import type { TestDevice } from './edge-harness.ts';
+import type { OpenMqttEdge, TestDevice } from './edge-harness.ts';
 
 const cloudKey = signingKey('ed25519', newDeviceSecret());
 const REFUSED = 5;
 
 let service: HttpService;
-let edge: MqttEdge;
+let edge: OpenMqttEdge;
 let mine: TestTenant;
 let around: Around;
 let device: TestDevice;
@@ -31,7 +32,7 @@ beforeAll(async () => {
 afterAll(() => service.close());
 
 beforeEach(async () => {
-  edge = await openMqtt({
+  const opened = await openMqtt({
     services: service.services,
     settings: {
       host: '127.0.0.1',
@@ -44,8 +45,10 @@ beforeEach(async () => {
     watches: (deviceId) => service.runtime.watches.forDevice(deviceId),
     authenticateUser: userAuthentication(service.identity, service.services.newId),
     addressOf: clientAddress([]),
+    isEncrypted: encryptedRequests([]),
     log: service.services.log,
   });
+  edge = { ...opened, port: opened.port ?? 0 };
   device = await register();
   service.clock.advance(1);
 });

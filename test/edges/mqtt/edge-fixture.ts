@@ -1,11 +1,10 @@
 import { afterEach, beforeEach, expect } from 'vitest';
-import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import { eventLoopTurns } from '../../support/clock.ts';
 import { Device } from './client.ts';
-import { EdgeHarness, type TestDevice } from './edge-harness.ts';
+import { EdgeHarness, type OpenMqttEdge, type TestDevice } from './edge-harness.ts';
 
 export let service: EdgeHarness;
-export let edge: MqttEdge;
+export let edge: OpenMqttEdge;
 export let device: TestDevice;
 
 /** Prepares a service with one `device` before each test of the file; closes the edge that the test opened. */

@@ -15,6 +15,7 @@ import { type MqttEdge, type MqttParts, openMqtt } from '../../../src/edges/mqtt
 import type { MqttMeter } from '../../../src/edges/mqtt/mqtt-meter.ts';
 import type { MqttUser } from '../../../src/edges/mqtt/user-session.ts';
 import { clientAddress } from '../../../src/edges/shared/client-address.ts';
+import { encryptedRequests } from '../../../src/edges/shared/transport-security.ts';
 import type { MachineEvent } from '../../../src/machines/definition.ts';
 import type { DeviceEvent, DeviceFixed } from '../../../src/machines/device-types.ts';
 import type { ActorRef, Output, VolatileOutput } from '../../../src/machines/outputs.ts';
@@ -56,6 +57,9 @@ export interface Received {
  * The service as the edge sees it: devices that only check sequence numbers, existing commands, and stored sessions. A
  * test may hold commits back or make them fail.
  */
+/** The port is 0 if the edge has no listener without TLS. */
+export type OpenMqttEdge = MqttEdge & { port: number };
+
 export class EdgeHarness {
   now = 1_800_000_000_000;
   readonly clock: Clock = { now: () => this.now };
@@ -154,8 +158,8 @@ export class EdgeHarness {
   }
 
   /** An edge on free ports, connected to this service. */
-  open(parts: Partial<MqttParts> = {}): Promise<MqttEdge> {
-    return openMqtt({
+  async open(parts: Partial<MqttParts> = {}): Promise<OpenMqttEdge> {
+    const edge = await openMqtt({
       services: this.services,
       settings: {
         host: '127.0.0.1',
@@ -168,10 +172,12 @@ export class EdgeHarness {
       watches: () => [],
       authenticateUser: async (secret) => this.users.get(secret) ?? null,
       addressOf: clientAddress([]),
+      isEncrypted: encryptedRequests([]),
       log: { debug() {}, info() {}, warn() {}, error() {} },
       meter: this.meter,
       ...parts,
     });
+    return { ...edge, port: edge.port ?? 0 };
   }
 
   readonly meter: MqttMeter = {

@@ -1,12 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import type { VolatileOutput } from '../../../src/machines/outputs.ts';
 import { eventLoopTurns } from '../../support/clock.ts';
 import { credentials, Device, eventually, packets, Raw } from './client.ts';
-import { EdgeHarness, type TestDevice } from './edge-harness.ts';
+import { EdgeHarness, type OpenMqttEdge, type TestDevice } from './edge-harness.ts';
 
 let service: EdgeHarness;
-let edge: MqttEdge;
+let edge: OpenMqttEdge;
 let device: TestDevice;
 
 beforeEach(() => {

@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import { newDeviceSecret, signingKey } from '../../../src/protocol/signature.ts';
 import { Device, eventually } from './client.ts';
-import { EdgeHarness, type TestDevice } from './edge-harness.ts';
+import { EdgeHarness, type OpenMqttEdge, type TestDevice } from './edge-harness.ts';
 
 let service: EdgeHarness;
-let edge: MqttEdge;
+let edge: OpenMqttEdge;
 let device: TestDevice;
 let client: Device;
 

@@ -43,7 +43,7 @@ let wire: MqttConnection;
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   peer = new Peer();
-  wire = new MqttConnection(peer as Duplex, 'here', defaultMqttLimits);
+  wire = new MqttConnection(peer as Duplex, { address: 'here', encrypted: false }, defaultMqttLimits);
 });
 afterEach(() => {
   wire.destroy();

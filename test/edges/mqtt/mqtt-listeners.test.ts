@@ -4,14 +4,13 @@ import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import { credentials, Device, eventually, packets, Raw } from './client.ts';
-import { EdgeHarness, type TestDevice } from './edge-harness.ts';
+import { EdgeHarness, type OpenMqttEdge, type TestDevice } from './edge-harness.ts';
 
 const tlsFile = (name: string) => readFileSync(new URL(`../../support/tls/${name}`, import.meta.url));
 
 let service: EdgeHarness;
-let edge: MqttEdge;
+let edge: OpenMqttEdge;
 let device: TestDevice;
 
 beforeEach(() => {

@@ -3,10 +3,9 @@ import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import { encodeProxyHeader, PROXY_SIGNATURE } from '../../../src/edges/shared/proxy-protocol.ts';
 import { eventually, packets } from './client.ts';
-import { EdgeHarness } from './edge-harness.ts';
+import { EdgeHarness, type OpenMqttEdge } from './edge-harness.ts';
 
 const tlsFile = (name: string) => readFileSync(new URL(`../../support/tls/${name}`, import.meta.url));
 const tls = { port: 0, cert: tlsFile('localhost.crt'), key: tlsFile('localhost.key') };
@@ -14,7 +13,7 @@ const header = encodeProxyHeader({ address: '192.0.2.7', port: 1 }, { address: '
 const line = Buffer.from('PROXY TCP4 192.0.2.8 203.0.113.1 1 2\r\n');
 const connectPacket = packets.connect({ clientId: 'c', username: 'jwt', password: 'x' });
 
-let edge: MqttEdge;
+let edge: OpenMqttEdge;
 /** The addresses from which clients have signed in. */
 let addresses: (string | null)[];
 const sockets: Socket[] = [];

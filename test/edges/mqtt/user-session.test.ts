@@ -1,14 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { connectAsync, type MqttClient } from 'mqtt';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import { matchesTopic, parseTopicFilter } from '../../../src/edges/mqtt/topic-filters.ts';
 import type { MqttUser } from '../../../src/edges/mqtt/user-session.ts';
 import { connack, Device, eventually, gone, packets, quiet, Raw } from './client.ts';
-import { EdgeHarness, type TestDevice } from './edge-harness.ts';
+import { EdgeHarness, type OpenMqttEdge, type TestDevice } from './edge-harness.ts';
 
 let service: EdgeHarness;
-let edge: MqttEdge;
+let edge: OpenMqttEdge;
 let device: TestDevice;
 
 beforeEach(async () => {

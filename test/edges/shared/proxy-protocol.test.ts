@@ -35,7 +35,14 @@ describe('an encoded header', () => {
   ])('with %s is UNSPEC', (_, source, destination) => {
     const bytes = encodeProxyHeader(source, destination);
     expect(bytes.toString('hex')).toBe('0d0a0d0a000d0a515549540a' + '21' + '00' + '0000');
-    expect(decodeProxyHeader(bytes)).toEqual({ source: null, destination: null, length: 16 });
+    expect(decodeProxyHeader(bytes)).toEqual({ source: null, destination: null, encrypted: null, length: 16 });
+  });
+
+  it.each([true, false])('reports whether the client uses TLS: %s', (encrypted) => {
+    for (const source of [client, null]) {
+      const bytes = encodeProxyHeader(source, server, encrypted);
+      expect(decodeProxyHeader(bytes)).toMatchObject({ source, encrypted, length: bytes.length });
+    }
   });
 
   const endpoint = (address: fc.Arbitrary<string>) => fc.record({ address, port: fc.integer({ min: 0, max: 65_535 }) });
@@ -59,6 +66,7 @@ describe('an encoded header', () => {
         expect(decoded).toEqual({
           source: canonical(source),
           destination: canonical(destination),
+          encrypted: null,
           length: encoded.length,
         });
       }),
@@ -78,7 +86,7 @@ describe('a header of a balancer', () => {
   it('may have TLVs, which are skipped', () => {
     const tlv = [0x02, 0, 3, 1, 2, 3];
     expect(decodeProxyHeader(header(0x21, 0x11, [...addresses, ...tlv]))).toEqual({
-      ...{ source: client, destination: server },
+      ...{ source: client, destination: server, encrypted: null },
       length: 34,
     });
   });
@@ -90,7 +98,25 @@ describe('a header of a balancer', () => {
     ['UDP', header(0x21, 0x12, addresses), 28],
     ['a UNIX socket', header(0x21, 0x31, Buffer.alloc(216)), 232],
   ])('of %s gives no address', (_, bytes, length) => {
-    expect(decodeProxyHeader(bytes)).toEqual({ source: null, destination: null, length });
+    expect(decodeProxyHeader(bytes)).toEqual({ source: null, destination: null, encrypted: null, length });
+  });
+
+  it.each([
+    ['reports that the client uses TLS', [0x20, 0, 5, 1, 0, 0, 0, 1], true],
+    ['reports that the client uses none', [0x20, 0, 5, 0, 0, 0, 0, 1], false],
+    ['has further information about TLS', [0x20, 0, 15, 7, 0, 0, 0, 0, 0x21, 0, 7, ...Buffer.from('TLSv1.3')], true],
+    ['comes after another TLV', [0x02, 0, 1, 9, 0x20, 0, 5, 1, 0, 0, 0, 1], true],
+    ['is too short', [0x20, 0, 4, 1, 0, 0, 0], null],
+    ['is longer than the header', [0x20, 0, 6, 1, 0, 0, 0, 1], null],
+    ['follows one that is longer than the header', [0x02, 1, 0, 0x20, 0, 5, 1, 0, 0, 0, 1], null],
+  ])('may have a TLV about TLS that %s', (_, tlvs, encrypted) => {
+    for (const [family, ends] of [
+      [0x11, addresses],
+      [0x21, Array(36).fill(1)],
+      [0x00, []],
+    ] as const)
+      expect(decodeProxyHeader(header(0x21, family, [...ends, ...tlvs]))).toMatchObject({ encrypted });
+    expect(decodeProxyHeader(header(0x20, 0x11, [...addresses, ...tlvs]))).toMatchObject({ encrypted: null });
   });
 
   it.each([
@@ -145,7 +171,7 @@ describe('a header of version 1', () => {
     ['UNKNOWN ffff:f...f:ffff whatever follows', null, null],
   ])('%s gives the addresses, whatever follows', (text, source, destination) => {
     const line = `PROXY ${text}\r\n`;
-    const decoded = { source, destination, length: line.length };
+    const decoded = { source, destination, encrypted: null, length: line.length };
     expect(decode(line)).toEqual(decoded);
     expect(decode(`${line}PROXY TCP4\r\n\x10`)).toEqual(decoded);
     for (let length = 0; length < line.length; length += 1) expect(decode(line.slice(0, length))).toBe('incomplete');
@@ -155,7 +181,7 @@ describe('a header of version 1', () => {
     const address = Array.from({ length: 8 }, () => 'ffff').join(':');
     const line = `PROXY UNKNOWN ${address} ${address} 65535 65535\r\n`;
     expect(line).toHaveLength(MAX_PROXY_LINE_BYTES);
-    expect(decode(line)).toEqual({ source: null, destination: null, length: MAX_PROXY_LINE_BYTES });
+    expect(decode(line)).toEqual({ source: null, destination: null, encrypted: null, length: MAX_PROXY_LINE_BYTES });
     const longer = `PROXY UNKNOWN  ${address} ${address} 65535 65535\r\n`;
     expect(decode(longer)).toBe('invalid');
     expect(decode(longer.slice(0, MAX_PROXY_LINE_BYTES - 1))).toBe('incomplete');

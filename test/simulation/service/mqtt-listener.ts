@@ -113,7 +113,7 @@ export class MqttListener {
   #serve(socket: SimulatedSocket, address: string, deviceId: string): MqttConnection | null {
     const { accept, lease, reads } = this.#parts;
     guardWrites(socket, () => lease.valid());
-    const wire = accept(socket, address, 'tcp');
+    const wire = accept(socket, { address, transport: 'tcp', encrypted: false });
     if (wire === null) {
       socket.destroy();
       return null;

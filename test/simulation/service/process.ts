@@ -97,6 +97,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     apiBaseUrl: 'http://service/v1',
     mqttUrl: 'mqtt://service',
     betaDeviceLimit: 0,
+    publicCounts: true,
     defaultTier: 'free',
     rateLimits: { free: parts.requestsPerMinute },
     cloudPublicKeys: [],
@@ -154,6 +155,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     watches: (deviceId) => runtime.watches.forDevice(deviceId),
     authenticateUser: async () => null,
     addressOf: () => '',
+    isEncrypted: () => false,
     lease: parts.lease,
     log,
   });

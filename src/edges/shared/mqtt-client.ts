@@ -1,0 +1,11 @@
+/** How MQTT clients are connected. */
+export const mqttTransports = ['tcp', 'tls', 'websocket'] as const;
+export type MqttTransport = (typeof mqttTransports)[number];
+
+/** The client's end of an MQTT connection. */
+export interface MqttClient {
+  address: string;
+  transport: MqttTransport;
+  /** Whether the client uses TLS, which ends in this process or in a trusted proxy that reports it. */
+  encrypted: boolean;
+}

@@ -1,0 +1,56 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startService, type TestService } from '../support/service.ts';
+
+const TOKEN = 'MtFx7zq2Vw9Kd3Lp';
+
+describe('with METRICS_TOKEN', () => {
+  let at: TestService;
+  let owner: Awaited<ReturnType<TestService['owner']>>;
+  beforeAll(async () => {
+    at = await startService({ METRICS_TOKEN: TOKEN });
+    owner = await at.owner();
+  });
+  afterAll(() => at?.stop());
+
+  it.each(['/metrics', '/v1/metrics', '/api/v1/metrics'])('%s needs the token', async (path) => {
+    for (const token of ['', `${TOKEN}x`, TOKEN.slice(1), owner.token]) {
+      const { status, body, headers } = await at.api(token).get(path);
+      expect([status, body.code]).toEqual([401, 'UNAUTHENTICATED']);
+      expect(headers.get('www-authenticate')).toMatch(/^Bearer realm="twinkeep"/);
+      expect(JSON.stringify(body)).not.toContain(TOKEN);
+    }
+    const { status, body } = await at.api(TOKEN).get(path);
+    expect([status, body]).toEqual([200, expect.stringContaining('twinkeep_http_requests_total')]);
+  });
+
+  it('/health shows counts with the token only', async () => {
+    for (const token of ['', owner.token]) {
+      const { status, body } = await at.api(token).get('/health');
+      expect([status, body.status, body.metrics]).toEqual([200, 'ok', undefined]);
+    }
+    const { body } = await at.api(TOKEN).get('/health');
+    expect(body.metrics).toEqual({ active_devices: 0 });
+  });
+
+  it('GraphQL shows counts to platform operators only', async () => {
+    const query = '{ health { ... on Healthy { status metrics { activeDevices } } } }';
+    const { body } = await owner.post('/graphql', { query });
+    expect(body).toEqual({ data: { health: { status: 'ok', metrics: null } } });
+    const operator = at.api(await at.token('operator', { scope: 'platform:admin' }));
+    const seen = await operator.post('/graphql', { query });
+    expect(seen.body.data.health.metrics).toEqual({ activeDevices: 0 });
+  });
+
+  it('the token is a credential for nothing else', async () => {
+    expect((await at.api(TOKEN).get('/v1/auth/me')).status).toBe(401);
+  });
+});
+
+describe('without METRICS_TOKEN', () => {
+  it('metrics and counts are public', async () => {
+    const at = await startService();
+    expect((await at.api().get('/metrics')).status).toBe(200);
+    expect((await at.api().get('/health')).body.metrics).toEqual({ active_devices: 0 });
+    await at.stop();
+  });
+});
