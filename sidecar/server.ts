@@ -7,6 +7,7 @@ import {
   type RuntimeEvent,
   RuntimeEventSchema,
 } from '#proto/cognition/v1/runtime_pb.js';
+import { tokenInterceptor } from './access.ts';
 import { healthHandlers, healthService } from './health.ts';
 import type { Log } from './log.ts';
 import type { Planner } from './planner-types.ts';
@@ -38,9 +39,17 @@ const MAX_EVENT_BYTES = 32 * 1024 * 1024;
 const MAX_STREAMS = 8;
 const CLOSE_MS = 1_000;
 
+interface ServerParts {
+  planner: Planner;
+  log: Log;
+  /** Required of every call. Null: the network is trusted. */
+  token?: string | null;
+}
+
 /** Serves the sidecar at `host:port`, without TLS: it is internal (specification, section 1). */
-export async function serve(address: string, { planner, log }: { planner: Planner; log: Log }): Promise<RunningServer> {
+export async function serve(address: string, { planner, log, token = null }: ServerParts): Promise<RunningServer> {
   const server = new Server({
+    ...(token !== null && { interceptors: [tokenInterceptor(token)] }),
     'grpc.max_receive_message_length': MAX_EVENT_BYTES,
     'grpc.max_concurrent_streams': MAX_STREAMS,
     'grpc.enable_channelz': 0,

@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
@@ -20,6 +21,10 @@ export interface ChildParts {
   delays?: typeof defaultDelays;
 }
 
+/** Argument of the reference sidecar: it accepts only calls with the token that follows as a message. */
+const TOKEN_ARGUMENT = '--token-from-parent';
+const TOKEN_BYTES = 32;
+
 const defaultDelays = { firstMs: 250, maxMs: 30_000, steadyMs: 60_000, endMs: 2_000, checkMs: 15_000 };
 /** Consecutive checks without a heartbeat after which the child counts as hung. */
 const MAX_SILENT_CHECKS = 4;
@@ -40,6 +45,8 @@ export class SidecarChild {
   readonly #delays: typeof defaultDelays;
   #process: ChildProcess | null = null;
   #address: string | null = null;
+  /** A new one for each process, so that another program at the address of an earlier one learns nothing of use. */
+  #token: string | null = null;
   #stopped = false;
   #failures = 0;
   #restartTimer: NodeJS.Timeout | null = null;
@@ -54,6 +61,11 @@ export class SidecarChild {
   /** Its listening address; null while it does not listen. */
   address(): string | null {
     return this.#address;
+  }
+
+  /** The token that its calls must have; null while it does not listen. */
+  token(): string | null {
+    return this.#address === null ? null : this.#token;
   }
 
   /** Sends SIGTERM and waits for the exit; SIGKILL follows after `endMs`. */
@@ -76,12 +88,15 @@ export class SidecarChild {
     const { log } = this.#parts;
     this.#restartTimer = null;
     const startedAt = performance.now();
-    const spawned = fork(this.#entry, [], {
+    const spawned = fork(this.#entry, [TOKEN_ARGUMENT], {
       env: environmentOf(this.#parts),
       execArgv: ['--max-old-space-size=256'],
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     });
     this.#process = spawned;
+    this.#token = randomBytes(TOKEN_BYTES).toString('base64url');
+    // A process that has ended already is reported by its exit.
+    spawned.send({ token: this.#token }, () => {});
     eachLine(spawned.stdout, (line) => relay(log, line));
     eachLine(spawned.stderr, (line) => log.warn({ part: 'sidecar' }, line));
     const watch = this.#watchHeartbeat(spawned);

@@ -47,7 +47,13 @@ export function makeSidecarRunner(
         child = new SidecarChild({ listen: address, llm, log, level, onListening: () => edge.retryNow() });
       }
       const currentAddress = () => (mode === 'embedded' ? (child?.address() ?? null) : address);
-      edge.open({ address: currentAddress, cognition, services, clock, lease, log, meter, ...(limits && { limits }) });
+      edge.open({
+        address: currentAddress,
+        token: () => child?.token() ?? null,
+        cognition,
+        ...{ services, clock, lease, log, meter },
+        ...(limits && { limits }),
+      });
     },
     async close() {
       edge.close();

@@ -1,11 +1,45 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { Client, credentials, status } from '@grpc/grpc-js';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { calls, type ModelServer, modelServer, textReply } from '../sidecar/fake-model-server.ts';
+import { capabilities, dial, goal } from '../sidecar/fake-service.ts';
 import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
+import { freePort } from '../support/programs.ts';
 import { RecordingDevices, submitGoal, waitForPlan } from '../support/recording-devices.ts';
 import { makeApiClient, startService, type TestService } from '../support/service.ts';
 import { type SidecarProcess, sidecarProcess } from '../support/sidecar-process.ts';
 import { freePorts, newOwner, type Ports, type ServiceProcess, startServiceProcess } from '../support/spawn-service.ts';
+
+describe('another program on the machine of the embedded sidecar', () => {
+  it('gets no stream and no health check, and takes none from the service', async () => {
+    const address = `127.0.0.1:${await freePort()}`;
+    const at = await startService({ SIDECAR: 'embedded', SIDECAR_ADDRESS: address });
+    onTestFinished(() => at.stop());
+    await eventually(() => at.services.sidecar.connected());
+    const others = Array.from({ length: 12 }, (_, n) => dial(address, n % 2 === 0 ? null : 'guessed'));
+    onTestFinished(() => others.forEach((other) => void other.hangUp()));
+    for (const other of others) {
+      other.send(capabilities());
+      other.sendPerception([goal('c', 'lock the doors')]);
+    }
+    const reasons = await Promise.all(others.map(({ over }) => over));
+    expect(new Set(reasons)).toEqual(new Set(['the token is missing or wrong']));
+    expect(others.flatMap(({ received }) => received)).toEqual([]);
+    const client = new Client(address, credentials.createInsecure());
+    onTestFinished(() => client.close());
+    const check = new Promise<number | undefined>((resolve) => {
+      const asIs = (bytes: Buffer) => bytes;
+      client.makeUnaryRequest('/grpc.health.v1.Health/Check', asIs, asIs, Buffer.of(), (error) => resolve(error?.code));
+    });
+    expect(await check).toBe(status.UNAUTHENTICATED);
+
+    const owner = await at.owner();
+    const home = new RecordingDevices();
+    onTestFinished(() => home.close());
+    await home.addLight(owner, 'Ceiling light');
+    await waitForPlan(owner, await submitGoal(owner, 'Turn off the lights'), 'succeeded');
+  });
+});
 
 describe('the embedded sidecar', () => {
   let at: TestService;

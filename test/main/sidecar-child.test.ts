@@ -71,7 +71,7 @@ describe('the sidecar as a child process', () => {
     const { child, listened } = start();
     const address = await until(() => listened[0]);
     expect(address).toMatch(/^127\.0\.0\.1:\d+$/);
-    const service = dial(address);
+    const service = dial(address, child.token());
     service.send(capabilities());
     service.sendPerception([goal('c', 'lock the doors')]);
     await service.until(() => service.words('c').includes('node front-door-lock'));
@@ -154,19 +154,40 @@ describe('the sidecar as a child process', () => {
       'parent.mjs',
       `import { SidecarChild } from ${JSON.stringify(module)};
        const log = { debug() {}, info() {}, warn() {}, error() {} };
-       const child = new SidecarChild({ listen: null, llm: null, level: 'info', log, onListening: () => process.stdout.write(child.address()) });`,
+       const child = new SidecarChild({ listen: null, llm: null, level: 'info', log, onListening: () => process.stdout.write(child.address() + ' ' + child.token()) });`,
     );
     const parent = spawn(process.execPath, [entry], { stdio: ['ignore', 'pipe', 'inherit'] });
-    const [address] = (await once(parent.stdout, 'data')) as [Buffer];
-    const service = dial(address.toString());
+    const [output] = (await once(parent.stdout, 'data')) as [Buffer];
+    const [address = '', token = ''] = output.toString().split(' ');
+    const service = dial(address, token);
     service.send(capabilities());
     service.sendPerception([goal('c', 'lock the doors')]);
     await service.until(() => service.words('c').length > 0);
     parent.kill('SIGKILL');
     await service.over;
-    const port = Number(address.toString().split(':')[1]);
+    const port = Number(address.split(':')[1]);
     await until(async () => !(await isOpen(port)));
     service.hangUp();
+  });
+
+  it('gets a new token at each start, and not in its arguments or its environment', async () => {
+    const entry = program(
+      'token.mjs',
+      `process.once('message', ({ token }) => {
+         const isExposed = JSON.stringify([process.argv, process.env]).includes(token);
+         process.send({ listening: [process.pid, token, isExposed].join(' ') });
+       });`,
+    );
+    const { child, listened } = start({ entry });
+    const tokens = new Set<string>();
+    for (const n of [0, 1]) {
+      const [pid, token = '', isExposed] = (await until(() => listened[n])).split(' ');
+      expect([token, isExposed]).toEqual([child.token(), 'false']);
+      expect(token).toMatch(/^[\w-]{43}$/);
+      tokens.add(token);
+      process.kill(Number(pid), 'SIGKILL');
+    }
+    expect(tokens.size).toBe(2);
   });
 
   it('is killed when it does not end by itself', async () => {

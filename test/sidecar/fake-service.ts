@@ -1,5 +1,5 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
-import { Client, credentials } from '@grpc/grpc-js';
+import { Client, credentials, Metadata } from '@grpc/grpc-js';
 import { inject } from 'vitest';
 import {
   type CognitionProposal,
@@ -35,12 +35,15 @@ export interface FakeService {
 
 const { orchestrate } = CognitionRuntime.method;
 
-export function dial(address: string): FakeService {
+export function dial(address: string, token: string | null = null): FakeService {
+  const metadata = new Metadata();
+  if (token !== null) metadata.set('authorization', `Bearer ${token}`);
   const client = new Client(address, credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1 });
   const stream = client.makeBidiStreamRequest<RuntimeEvent, CognitionProposal>(
     `/${CognitionRuntime.typeName}/${orchestrate.name}`,
     (event) => Buffer.from(toBinary(RuntimeEventSchema, event)),
     (bytes) => fromBinary(CognitionProposalSchema, bytes),
+    metadata,
   );
   const received: CognitionProposal[] = [];
   const looks = new Set<() => void>();

@@ -7,6 +7,7 @@ import {
   type ClientOptions,
   connectivityState,
   credentials,
+  Metadata,
   type ServiceError,
   status,
 } from '@grpc/grpc-js';
@@ -74,13 +75,20 @@ const channelOptions = ({ maxProposalBytes, keepaliveMs, keepaliveTimeoutMs }: S
   'grpc.enable_channelz': 0,
 });
 
+export interface SidecarTarget {
+  /** `host:port`. */
+  address: string;
+  /** Sent as a bearer token; null: none. */
+  token: string | null;
+}
+
 type RuntimeStream = ClientDuplexStream<RuntimeEvent, DecodedProposal>;
 
 /** Time for the cancellation frame to be sent before the sockets are destroyed. */
 const CANCEL_FLUSH_MS = 1_000;
 
 /**
- * Dials `address` (`host:port`) and opens the stream, without TLS: the sidecar is internal by the specification. After
+ * Dials the address and opens the stream, without TLS: the sidecar is internal by the specification. After
  * the `lease` has ended nothing is written, received proposals are discarded, and the connection is destroyed.
  */
 export class SidecarCall implements CallHandle {
@@ -88,6 +96,7 @@ export class SidecarCall implements CallHandle {
   readonly #lease: Pick<Lease, 'valid'>;
   readonly #listener: CallListener;
   readonly #client: Client;
+  readonly #metadata = new Metadata();
   readonly #sockets = new Set<Socket>();
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #pendingWrites = new Set<(written: boolean) => void>();
@@ -96,7 +105,13 @@ export class SidecarCall implements CallHandle {
   #isAccepted = false;
   #closed = false;
 
-  constructor(address: string, limits: SidecarLimits, lease: Pick<Lease, 'valid'>, listener: CallListener) {
+  constructor(
+    { address, token }: SidecarTarget,
+    limits: SidecarLimits,
+    lease: Pick<Lease, 'valid'>,
+    listener: CallListener,
+  ) {
+    if (token !== null) this.#metadata.set('authorization', `Bearer ${token}`);
     this.#limits = limits;
     this.#lease = lease;
     this.#listener = listener;
@@ -156,7 +171,7 @@ export class SidecarCall implements CallHandle {
   }
 
   #startStream(): void {
-    const stream: RuntimeStream = this.#client.makeBidiStreamRequest(PATH, encode, decode);
+    const stream: RuntimeStream = this.#client.makeBidiStreamRequest(PATH, encode, decode, this.#metadata);
     this.#stream = stream;
     stream.on('metadata', () => this.#accept());
     stream.on('data', ({ proposal, bytes }: DecodedProposal) => {

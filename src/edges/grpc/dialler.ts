@@ -15,6 +15,8 @@ export interface StreamHandler {
 export interface DiallerParts {
   /** `host:port`; null while the address is unknown. */
   address(): string | null;
+  /** The token that the sidecar requires; null, or missing, if it requires none. */
+  token?(): string | null;
   limits: SidecarLimits;
   /** After it has ended nothing is dialled, sent or received. */
   lease: Pick<Lease, 'valid'>;
@@ -71,10 +73,10 @@ export class Dialler {
   }
 
   #call(address: string): Pick<CallHandle, 'cancel'> {
-    const { limits, lease, handleStream } = this.#parts;
+    const { limits, lease, handleStream, token } = this.#parts;
     let handler: StreamHandler | null = null;
     let acceptedAt: number | null = null;
-    return new SidecarCall(address, limits, lease, {
+    return new SidecarCall({ address, token: token?.() ?? null }, limits, lease, {
       onReady(stream) {
         handler = handleStream(stream);
       },

@@ -32,6 +32,8 @@ export interface SidecarMeter {
 export interface SidecarParts {
   /** `host:port`; null while the address is unknown. */
   address(): string | null;
+  /** The token that the sidecar requires; null if it requires none. */
+  token?(): string | null;
   cognition: Cognition;
   services: {
     actors: Pick<Services['actors'], 'subscribe' | 'subscribeTransitions' | 'peek'>;
@@ -68,6 +70,7 @@ export function makeSidecarEdge(): SidecarEdge {
       const limits = { ...defaultSidecarLimits, ...parts.limits };
       dialler = new Dialler({
         address: parts.address,
+        token: () => parts.token?.() ?? null,
         limits,
         lease: parts.lease,
         log: parts.log,
