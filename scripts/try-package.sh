@@ -18,6 +18,11 @@ node --input-type=module -e "
 "
 for page in console/index reference/rest reference/events reference/graphql; do test -s "./node_modules/twinkeep/dist/$page.html"; done
 for licenses in console/licenses.md reference/licenses.md reference/licenses-of-swagger-ui.txt; do test -s "./node_modules/twinkeep/dist/$licenses"; done
+# What it consists of, also the libraries of the pages.
+node -e "
+  const names = require('./node_modules/twinkeep/dist/sbom.cdx.json').components.map(({ name }) => name);
+  for (const name of ['express', 'react', 'swagger-ui-dist']) if (!names.includes(name)) throw new Error('the SBOM lacks ' + name);
+"
 # The libraries of the pages are part of the package, not installed with it.
 for library in @scarf swagger-ui-dist graphiql react monaco-editor; do test ! -e "./node_modules/$library"; done
 node --input-type=module -e "
