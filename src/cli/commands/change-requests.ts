@@ -4,7 +4,8 @@ import { type CliContext, createCliContext } from '../cli-context.ts';
 import { confirmPrompt } from '../confirm-prompt.ts';
 import { FailedError } from '../errors.ts';
 import type { Io } from '../io.ts';
-import { colorStatus, escapeForTerminal, printRecord, printTable } from '../print.ts';
+import { colorStatus, printRecord, printTable } from '../print.ts';
+import { escapeForTerminal } from '../terminal-text.ts';
 
 /** Response to a change that makes something weaker. */
 export interface ChangeDryRun {

@@ -6,7 +6,8 @@ import type { Json, JsonObject } from '../../domain/values.ts';
 import { type CliContext, createCliContext } from '../cli-context.ts';
 import { FailedError, UsageError } from '../errors.ts';
 import type { Io } from '../io.ts';
-import { escapeForTerminal, printTable } from '../print.ts';
+import { printTable } from '../print.ts';
+import { escapeForTerminal } from '../terminal-text.ts';
 import { type ChangeDryRun, isChangeDryRun, showChangeDryRun } from './change-requests.ts';
 
 interface Manifest {

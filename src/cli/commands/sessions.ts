@@ -2,7 +2,8 @@ import type { Command } from 'commander';
 import { parseIntegerBetween } from '../argument-parsers.ts';
 import { createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
-import { escapeForTerminal, printTable } from '../print.ts';
+import { printTable } from '../print.ts';
+import { escapeForTerminal } from '../terminal-text.ts';
 
 interface Session {
   id: string;

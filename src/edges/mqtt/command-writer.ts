@@ -17,7 +17,7 @@ import type { DeviceSession, DeviceSessionRegistry, PendingReply } from './devic
 import type { MqttMeter } from './mqtt-meter.ts';
 import { encodePublish } from './packets.ts';
 import { publishToUsers } from './user-publisher.ts';
-import type { UserSessions } from './user-session.ts';
+import type { MqttUserSessions } from './user-session.ts';
 
 /** The marker is reverted within 6.2 s, or the command ends by its timeout. */
 const REVERT_RETRY: BackoffLimits = { firstMs: 200, maxMs: 5_000 };
@@ -28,7 +28,7 @@ type CommandWrite = Parameters<VolatileOutputHandler<'command.write'>>[0];
 export interface CommandWriterParts {
   services: Pick<Services, 'actors' | 'clock' | 'newId'>;
   devices: DeviceSessionRegistry;
-  userSessions: UserSessions;
+  userSessions: MqttUserSessions;
   lease: Lease;
   meter: MqttMeter;
   log: Log;

@@ -26,7 +26,7 @@ import { type MqttMeter, noopMqttMeter } from './mqtt-meter.ts';
 import type { PublishPacket } from './packets.ts';
 import { AckWriter } from './puback-queue.ts';
 import { TokenBuckets } from './token-buckets.ts';
-import { type AuthenticateUser, type UserSession, UserSessions } from './user-session.ts';
+import { type AuthenticateUser, type MqttUserSession, MqttUserSessions } from './user-session.ts';
 
 export interface MqttSettings extends ListenerSettings {
   /** Messages per second and burst, per device. */
@@ -110,7 +110,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
   readonly #limits: MqttLimits;
   readonly #meter: MqttMeter;
   readonly #devices = new DeviceSessionRegistry();
-  readonly #userSessions: UserSessions;
+  readonly #userSessions: MqttUserSessions;
   readonly #authenticator: MqttAuthenticator;
   readonly #commandWriter: CommandWriter;
   readonly #receiver: MessageReceiver;
@@ -123,7 +123,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
     const limits = { ...defaultMqttLimits, ...parts.limits };
     const meter = parts.meter ?? noopMqttMeter;
     const devices = this.#devices;
-    const userSessions = new UserSessions(limits);
+    const userSessions = new MqttUserSessions(limits);
     const lease = parts.lease ?? unlimitedLease;
     const commandWriter = new CommandWriter({ services, devices, userSessions, lease, meter, log });
     this.#parts = parts;
@@ -397,7 +397,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
   }
 
   /** Ends user sessions whose credential is no longer valid. */
-  #recheckUsers(matches: (session: UserSession) => boolean = () => true): void {
+  #recheckUsers(matches: (session: MqttUserSession) => boolean = () => true): void {
     for (const session of this.#userSessions.all()) {
       if (!matches(session)) continue;
       void this.#authenticator.isCredentialValid(session).then((isValid) => {

@@ -22,14 +22,14 @@ import type { MqttMeter } from './mqtt-meter.ts';
 import type { PublishPacket } from './packets.ts';
 import { ReceivedMessage, type ReceivedMessageHandler } from './received-message.ts';
 import { publishToUsers } from './user-publisher.ts';
-import type { UserSessions } from './user-session.ts';
+import type { MqttUserSessions } from './user-session.ts';
 
 export interface MessageReceiverParts {
   services: Pick<Services, 'actors' | 'sessions' | 'deviceActivity' | 'clock' | 'settings'>;
   /** The commands of a device that wait for their expected state to be reported. */
   watches(deviceId: Uuid): readonly VerificationWatch[];
   commandWriter: CommandWriter;
-  userSessions: UserSessions;
+  userSessions: MqttUserSessions;
   limits: MqttLimits;
   meter: MqttMeter;
   log: Log;

@@ -13,9 +13,9 @@ import { FlowControl } from './flow-control.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { AckWriter } from './puback-queue.ts';
 import { TokenBuckets } from './token-buckets.ts';
-import { type AuthenticateUser, mayReadDevices, UserSession } from './user-session.ts';
+import { type AuthenticateUser, mayReadDevices, MqttUserSession } from './user-session.ts';
 
-export type Peer = DeviceSession | UserSession;
+export type Peer = DeviceSession | MqttUserSession;
 
 /** `refused` gives no reason; `unavailable` means the client should try again. */
 export type SignInOutcome = Peer | 'refused' | 'unavailable';
@@ -104,14 +104,14 @@ export class MqttAuthenticator {
     if (user === null || !mayReadDevices(user)) return 'refused';
     const tenant = await services.actors.read<TenantContext>({ kind: 'tenant', id: user.tenantId });
     if (!isTenantActive(tenant)) return 'refused';
-    return new UserSession(user, secret, {
+    return new MqttUserSession(user, secret, {
       connection,
       flow: new FlowControl(connection, limits, rates.limitFor(`user ${user.userId}`)),
     });
   }
 
   /** Whether a user's credential is still valid for its session; true if that cannot be checked now. */
-  async isCredentialValid(session: UserSession): Promise<boolean> {
+  async isCredentialValid(session: MqttUserSession): Promise<boolean> {
     const { actors, clock } = this.#parts.services;
     if (session.expiresAt <= clock.now() || isTenantKnownInactive(actors, session.tenantId)) return false;
     try {

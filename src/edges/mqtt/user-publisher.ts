@@ -1,14 +1,14 @@
 import type { Uuid } from '../../domain/values.ts';
 import { encodePublish } from './packets.ts';
 import { tenantTopicPrefix } from './topic-filters.ts';
-import type { UserSessions } from './user-session.ts';
+import type { MqttUserSessions } from './user-session.ts';
 
 /**
  * Publishes a device's message to the users of its tenant that are subscribed to its topic. Aedes routes no messages: each
  * session is written to directly, and one that reads too slowly is terminated, so that no subscriber can delay a device.
  */
 export function publishToUsers(
-  users: UserSessions,
+  users: MqttUserSessions,
   { tenantId, topic, payload, qos }: { tenantId: Uuid; topic: string; payload: Uint8Array | string; qos: number },
 ): void {
   if (!users.hasTenant(tenantId)) return;

@@ -59,7 +59,7 @@ const readableChannels = (user: MqttUser): ReadonlySet<string> =>
   new Set(Object.entries(channelAccess).flatMap(([channel, access]) => (meets(user, access) ? [channel] : [])));
 
 /** Session of a tenant user: may subscribe to the tenant's devices, never publish. */
-export class UserSession {
+export class MqttUserSession {
   readonly kind = 'user';
   readonly tenantId: Uuid;
   readonly userId: Uuid;
@@ -116,8 +116,8 @@ export class UserSession {
 }
 
 /** The open user sessions by tenant. */
-export class UserSessions {
-  readonly #byTenant = new Map<Uuid, Set<UserSession>>();
+export class MqttUserSessions {
+  readonly #byTenant = new Map<Uuid, Set<MqttUserSession>>();
   readonly #limits: MqttLimits;
 
   constructor(limits: MqttLimits) {
@@ -130,19 +130,19 @@ export class UserSessions {
     return { mqtt_users: users, mqtt_user_tenants: this.#byTenant.size };
   }
 
-  add(session: UserSession): void {
+  add(session: MqttUserSession): void {
     const others = this.#byTenant.get(session.tenantId);
     if (others === undefined) this.#byTenant.set(session.tenantId, new Set([session]));
     else others.add(session);
   }
 
-  remove(session: UserSession): void {
+  remove(session: MqttUserSession): void {
     const others = this.#byTenant.get(session.tenantId);
     others?.delete(session);
     if (others?.size === 0) this.#byTenant.delete(session.tenantId);
   }
 
-  *all(): Iterable<UserSession> {
+  *all(): Iterable<MqttUserSession> {
     for (const sessions of this.#byTenant.values()) yield* sessions;
   }
 
@@ -150,12 +150,12 @@ export class UserSessions {
     return this.#byTenant.has(tenantId);
   }
 
-  ofTenant(tenantId: Uuid): Iterable<UserSession> {
+  ofTenant(tenantId: Uuid): Iterable<MqttUserSession> {
     return this.#byTenant.get(tenantId) ?? [];
   }
 
   /** Adds the filter to the session. False if the user may not subscribe to it, or has too many. */
-  addFilter(session: UserSession, filter: string, qos: number): boolean {
+  addFilter(session: MqttUserSession, filter: string, qos: number): boolean {
     const levels = parseTopicFilter(filter, session.tenantId);
     if (levels === null || !session.maySubscribe(levels)) return false;
     if (!session.filters.has(filter) && session.filters.size >= this.#limits.maxFilters) return false;

@@ -29,7 +29,7 @@ describe('after a change of the key that signs for Ed25519 devices', () => {
         return known;
       },
     };
-    const client = await Device.connect(around, service.addDevice(undefined, alg), edge.port);
+    const client = await Device.connect(around, service.addDevice(undefined, alg), edge.port as number);
     await client.listen();
     return client;
   };

@@ -153,14 +153,14 @@ describe('ending one session', () => {
 
   it('of a member needs an admin of at least the member’s role, in the same tenant', async () => {
     const [user, admin] = [await member('user'), await member('admin')];
-    const stranger = await service.owner('Elsewhere');
+    const outsider = await service.owner('Elsewhere');
     const idOf = async ({ token }: { token: string }) => (await sessionsOf(token))[0]?.id;
     const [ofUser, ofOwner] = [await idOf(user), await idOf(owner)];
     const end = async (id: string | undefined, token: string) => {
       const { status, body } = await service.call('DELETE', `/v1/auth/sessions/${id}`, { token });
       return status === 204 ? status : body.code;
     };
-    expect(await end(ofUser, stranger.token)).toBe('NOT_FOUND');
+    expect(await end(ofUser, outsider.token)).toBe('NOT_FOUND');
     expect(await end(ofOwner, user.token)).toBe('NOT_FOUND');
     expect(await end(ofUser, await service.token('no-tenant'))).toBe('NOT_FOUND');
     expect(await end(ofOwner, admin.token)).toBe('FORBIDDEN_ROLE');
@@ -222,9 +222,9 @@ describe('signing out everywhere', () => {
     expect(await sessionsOf(admin.token, path(user.userId))).toMatchObject([{ kind: 'token', derived_from: null }]);
     expect((await service.call('DELETE', path(owner.userId), admin)).body.code).toBe('FORBIDDEN_ROLE');
     expect((await service.call('DELETE', path(admin.userId), user)).body.code).toBe('FORBIDDEN_ROLE');
-    const stranger = await service.owner('Elsewhere');
-    expect((await service.call('DELETE', path(user.userId), stranger)).body.code).toBe('NOT_FOUND');
-    expect((await service.call('GET', path(user.userId), stranger)).body.code).toBe('NOT_FOUND');
+    const outsider = await service.owner('Elsewhere');
+    expect((await service.call('DELETE', path(user.userId), outsider)).body.code).toBe('NOT_FOUND');
+    expect((await service.call('GET', path(user.userId), outsider)).body.code).toBe('NOT_FOUND');
     expect((await service.call('DELETE', path(user.userId), admin)).status).toBe(204);
     expect([await statusOf(user.token), await statusOf(admin.token)]).toEqual([401, 200]);
     const { entries } = (await service.call('GET', '/v1/audit', owner)).body;
