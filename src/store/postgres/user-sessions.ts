@@ -55,7 +55,7 @@ const rowOf = (session: UserSession): SessionRow => ({
 const validSessions = (n: number): string => `user_sessions s join users u on u.id = s.user_id
     and (u.not_before is null or s.signed_in_at >= u.not_before) and s.expires_at > $${n}
     and not exists (select from revoked_tokens r
-      where r.jti in (select s.token_id union all select jsonb_array_elements_text(s.ancestors)))`;
+      where r.jti = any(array(select jsonb_array_elements_text(s.ancestors)) || s.token_id))`;
 
 export const userSessionStore = (database: Database): UserSessionStore => ({
   async record(sessions) {

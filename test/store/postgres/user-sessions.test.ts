@@ -1,7 +1,9 @@
 import { expect, it } from 'vitest';
 import type { UserSession } from '../../../src/store/contract/user-sessions.ts';
+import type { Database, Statement } from '../../../src/store/postgres/database.ts';
+import { userSessionStore } from '../../../src/store/postgres/user-sessions.ts';
 import { newId } from '../../support/actor-commits.ts';
-import { eachStore } from '../../support/store.ts';
+import { eachDatabase, eachStore } from '../../support/store.ts';
 
 const NOW = 1_800_000_000_000;
 
@@ -92,5 +94,32 @@ eachStore('sessions of users', (backend) => {
     const one = session(await newUser());
     await sessions().record([one]);
     await expect(sessions().record([{ ...one, tokenId: newId() }])).rejects.toMatchObject({ sqlState: '23505' });
+  });
+});
+
+eachDatabase('the plan of a read of sessions', (backend) => {
+  it('looks the ids up in the index of the revoked tokens', async () => {
+    const { database } = backend();
+    const sql = (text: string) => database.write({ text });
+    await sql(`insert into users (id, iss, sub, email_verified, role, created_at)
+      select gen_random_uuid(), 'urn:test', n::text, false, 'none', ${NOW} from generate_series(1, 50) n`);
+    await sql(`insert into user_sessions (id, token_id, user_id, kind, ancestors, created_at, last_used_at, expires_at)
+      select gen_random_uuid(), u.sub || '-' || n, u.id, 'token', jsonb_build_array(u.sub || '-0', 'other'),
+        ${NOW} + n, ${NOW}, ${NOW + 60_000} from users u, generate_series(1, 20) n`);
+    await sql(`insert into revoked_tokens (jti, expires_at)
+      select 'revoked-' || n, ${NOW} from generate_series(1, 20000) n`);
+    for (const table of ['users', 'user_sessions', 'revoked_tokens']) await sql(`analyze ${table}`);
+    const statements: Statement[] = [];
+    const read = async (statement: Statement) => statements.splice(statements.length, 0, statement);
+    const store = userSessionStore({ read } as unknown as Database);
+    await store.list(newId(), NOW, 50);
+    await store.find(newId(), NOW);
+    expect(statements).toHaveLength(2);
+    for (const { name, text, values = [] } of statements) {
+      const rows = await database.read<{ 'QUERY PLAN': string }>({ text: `explain ${text}`, values });
+      const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
+      expect([name, plan]).toEqual([name, expect.stringContaining('using revoked_tokens_pkey')]);
+      expect([name, plan]).toEqual([name, expect.not.stringContaining('Seq Scan on revoked_tokens')]);
+    }
   });
 });
