@@ -8,7 +8,7 @@ import { fingerprint, type SessionHolder } from '../../services/cookie-sessions.
 import { chainOf, MAX_ANCESTORS } from '../../services/tokens.ts';
 import { isSignedOut, type SessionOrigin } from '../../services/user-sessions.ts';
 import { type BrowserCookies, type Caller, type CookieChange, operation, type Services } from '../operation.ts';
-import { remainingLifeS } from './cli-handshake.ts';
+import { chainTooLong, remainingLifeS } from './cli-handshake.ts';
 import { invitationEntry, invitationsOf } from './invitations.ts';
 import { type LinkHolder, redeemSignInLink } from './sign-in-links.ts';
 
@@ -200,9 +200,7 @@ export async function startCookieSession(
   { cookies, ...browser }: SessionOrigin & { cookies?: BrowserCookies | undefined },
 ): Promise<Outcome<CookieChange[]>> {
   const { cookieSessions, csrf } = services;
-  if (chainOf(origin).length > MAX_ANCESTORS) {
-    return refuse('FORBIDDEN', 'Too many sign-ins were derived from one another: sign in again.');
-  }
+  if (chainOf(origin).length > MAX_ANCESTORS) return chainTooLong();
   const lifeS = origin.signedInAt === undefined ? null : remainingLifeS(services, origin.signedInAt);
   if (lifeS !== null && lifeS <= 0) return refuse('FORBIDDEN', 'Your sign-in is too old: sign in again.');
   const endsBy = lifeS === null ? Number.POSITIVE_INFINITY : referenceOf(services.clock) + lifeS * 1000;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { referenceOf } from '../../domain/clock.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import type { EpochMs } from '../../domain/values.ts';
-import { chainOf, someInChain, TOKEN_LIFE_S, type TokenRef } from '../../services/tokens.ts';
+import { chainOf, MAX_ANCESTORS, someInChain, TOKEN_LIFE_S, type TokenRef } from '../../services/tokens.ts';
 import { isSignedOut } from '../../services/user-sessions.ts';
 import { operation, type Services } from '../operation.ts';
 
@@ -40,18 +40,22 @@ export const approveCliHandshake = operation({
   },
 });
 
-/** When the bearer of `token` signed in, ms. Refuses tokens that could otherwise be renewed for ever. */
+/** When the bearer of `token` signed in, ms. Refuses tokens from which no further token may be derived. */
 function checkSignInTime(services: Pick<Services, 'clock' | 'settings'>, token: TokenRef): Outcome<EpochMs> {
   const { signedInAt, parent } = token;
   if (parent !== undefined) {
     const detail = 'A token from a command-line sign-in cannot approve another one: sign in with the browser.';
     return refuse('FORBIDDEN', detail);
   }
+  if (chainOf(token).length > MAX_ANCESTORS) return chainTooLong();
   if (signedInAt === undefined || remainingLifeS(services, signedInAt) <= 0) {
     return refuse('FORBIDDEN', 'Your sign-in is too old to approve a command line: sign in again.');
   }
   return done(signedInAt);
 }
+
+export const chainTooLong = () =>
+  refuse('FORBIDDEN', 'Too many sign-ins were derived from one another: sign in again.');
 
 /** Remaining lifetime of tokens and sessions that are derived from a sign-in, in whole seconds. */
 export const remainingLifeS = (

@@ -138,6 +138,17 @@ it('sessions and links are derived from each other 16 times at most', async () =
   expect([refused.status, refused.body.code]).toEqual([403, 'FORBIDDEN']);
 });
 
+it('a session of 16 ancestors cannot approve a command line, and one of 15 can', async () => {
+  let browser = await signedIn(token);
+  for (let n = 0; n < 14; n++) browser = await signedIn(codeIn((await change(browser, '/v1/auth/link')).body.url));
+  expect(await statusOf(await commandLineOf(browser))).toBe(200);
+  browser = await signedIn(codeIn((await change(browser, '/v1/auth/link')).body.url));
+  const { body, poll } = await handshake();
+  const refused = await change(browser, '/v1/auth/cli/approve', body);
+  expect([refused.status, refused.body.code]).toEqual([403, 'FORBIDDEN']);
+  expect((await poll()).body).toEqual({ status: 'pending' });
+});
+
 describe('showing a sign-in link', () => {
   const show = (code: string) => service.call('GET', '/v1/auth/link', { headers: { 'x-sign-in-link': code } });
 
