@@ -206,6 +206,8 @@ export async function verifyToken(key: TokenKey, token: string, now: EpochMs): P
   if (userId !== null && !(typeof userId === 'string' && isUuid(userId))) return null;
   if ((parent !== undefined && !isStorableClaim(parent)) || (signedIn !== undefined && !Number.isFinite(signedIn)))
     return null;
+  if (isAhead(signedIn, now)) return null;
+  const signedInAt = signInTime(signedIn, now);
   if (ancestors !== undefined && !isChain(ancestors)) return null;
   const { platformAdmin, ofTenants } = readScope(scope);
   return {
@@ -218,13 +220,24 @@ export async function verifyToken(key: TokenKey, token: string, now: EpochMs): P
     platformAdmin,
     token: {
       id: jti ?? digestOf(token),
-      expiresAt: exp * 1000,
-      ...(signedIn !== undefined && { signedInAt: Number(signedIn) * 1000 }),
+      expiresAt: Math.floor(exp * 1000),
+      ...(signedInAt !== undefined && { signedInAt }),
       ...(parent !== undefined && { parent }),
       ...(ancestors !== undefined && { ancestors }),
     },
   };
 }
+
+/** Whether a time in a token (a NumericDate, RFC 7519 §2) is later than clocks may differ. */
+export const isAhead = (claim: unknown, now: EpochMs): boolean =>
+  typeof claim === 'number' && claim * 1000 > now + LEEWAY_S * 1000;
+
+/**
+ * The sign-in in a token's claim, in whole milliseconds: a NumericDate may have a fraction. At most `now`, because the
+ * issuer's clock may be ahead. Undefined if the claim is not a time after 1969.
+ */
+export const signInTime = (claim: unknown, now: EpochMs): EpochMs | undefined =>
+  typeof claim === 'number' && claim >= 0 ? Math.min(Math.floor(claim * 1000), now) : undefined;
 
 const isChain = (claim: unknown): claim is string[] =>
   Array.isArray(claim) && claim.length <= MAX_ANCESTORS && claim.every(isStorableClaim);

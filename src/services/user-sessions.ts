@@ -5,9 +5,9 @@ import type { CollectionSizes, SizeReporter } from '../domain/collection-sizes.t
 import type { Log } from '../domain/log.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { UserSession, UserSessionKind } from '../store/contract/user-sessions.ts';
-import type { Store, User } from '../store/contract.ts';
+import { DataRefused, type Store, type User } from '../store/contract.ts';
 import { SESSION_TOKEN_PREFIX } from './cookie-sessions.ts';
-import type { Revocations, TokenRef } from './tokens.ts';
+import { LEEWAY_S, type Revocations, type TokenRef } from './tokens.ts';
 import type { UserCache } from './user-cache.ts';
 
 const FLUSH_MS = 5_000;
@@ -83,15 +83,16 @@ export class UserSessions implements SizeReporter {
   /** Ends all sign-ins of the user up to now, also those that are not recorded, on all nodes. */
   async endAll(userId: Uuid): Promise<void> {
     await this.flush();
-    let later: Awaited<ReturnType<Store['userSessions']['signOut']>>;
+    const now = referenceOf(this.#clock);
+    let recent: Awaited<ReturnType<Store['userSessions']['signOut']>>;
     try {
-      later = await this.#store.userSessions.signOut(userId, referenceOf(this.#clock));
+      recent = await this.#store.userSessions.signOut(userId, now, now - LEEWAY_S * 1000);
     } finally {
       // Even if the commit failed: its outcome may be unknown, so the next use reads the store.
       this.#users.invalidate(userId);
     }
-    // The clock of an identity provider may be ahead.
-    for (const { tokenId, expiresAt } of later) await this.#revocations.add(tokenId, expiresAt);
+    // With an issuer whose clock is ahead, another node may take the sign-in for a later one.
+    for (const { tokenId, expiresAt } of recent) await this.#revocations.add(tokenId, expiresAt);
   }
 
   sizes(): CollectionSizes {
@@ -121,10 +122,23 @@ export class UserSessions implements SizeReporter {
     if (flushed.size === 0 || this.#discarded) return;
     this.#uses = new Map();
     try {
-      await this.#store.userSessions.record([...flushed.values()]);
+      await this.#record([...flushed.values()]);
     } catch (error) {
       for (const [id, use] of flushed) if (!this.#uses.has(id)) this.#uses.set(id, use);
       this.#log.warn({ err: error }, 'session use flush failed; retrying at the next flush');
+    }
+  }
+
+  /** Drops sessions whose data the store refuses, so that they do not keep the others out. */
+  async #record(sessions: readonly UserSession[]): Promise<void> {
+    try {
+      await this.#store.userSessions.record(sessions);
+    } catch (error) {
+      if (!(error instanceof DataRefused)) throw error;
+      const [session, ...others] = sessions;
+      if (session !== undefined && others.length === 0) {
+        this.#log.error({ err: error, user_id: session.userId }, 'session refused by the store; not recorded');
+      } else for (const one of sessions) await this.#record([one]);
     }
   }
 }

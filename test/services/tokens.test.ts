@@ -65,6 +65,18 @@ describe('an internal token', () => {
     }
   });
 
+  it('has a sign-in in whole milliseconds, not after now, or none', async () => {
+    const signedInAt = async (auth_time: number) =>
+      (await verifyToken(key, await make({ claims: { auth_time } }), now))?.token.signedInAt;
+    expect(await signedInAt(1_700_000_000.123_456)).toBe(1_700_000_000_123);
+    expect([await signedInAt(at + 20), await signedInAt(-1)]).toEqual([now, undefined]);
+    expect(await verifyToken(key, await make({ claims: { auth_time: at + 60 } }), now)).toBeNull();
+    const exp = at + 3_600.000_4;
+    expect((await verifyToken(key, await make({ claims: { exp } }), now))?.token.expiresAt).toBe(
+      Math.floor(exp * 1000),
+    );
+  });
+
   it('makes a platform operator by its scope, and is limited to the known scopes that it names', async () => {
     const scope = 'platform:admin read:devices openid';
     const claims = await verifyToken(key, await make({ claims: { scope } }), now);

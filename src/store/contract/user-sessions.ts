@@ -36,8 +36,8 @@ export interface UserSessionStore {
   /** Deletes the row of a session that its browser has replaced. What was derived from the session stays valid. */
   forget(tokenId: string): Promise<void>;
   /**
-   * Ends all sign-ins of the user before `at`, in milliseconds, for good. Returns the user's sessions that signed in
-   * later by their own clock.
+   * Ends all sign-ins of the user before `at`, in milliseconds, for good. Returns the user's recorded sessions that signed
+   * in at `since` or later.
    */
-  signOut(userId: Uuid, at: EpochMs): Promise<Pick<UserSession, 'tokenId' | 'expiresAt'>[]>;
+  signOut(userId: Uuid, at: EpochMs, since: EpochMs): Promise<Pick<UserSession, 'tokenId' | 'expiresAt'>[]>;
 }

@@ -99,13 +99,13 @@ export const userSessionStore = (database: Database): UserSessionStore => ({
     });
   },
 
-  async signOut(userId, at) {
+  async signOut(userId, at, since) {
     const rows = await database.write<{ token_id: string; expires_at: EpochMs }>({
       name: 'user_sign_out',
       text: `with ended as (
           update users set not_before = greatest(not_before, $2) where id = $1 returning id)
-        select s.token_id, s.expires_at from user_sessions s join ended e on e.id = s.user_id where s.signed_in_at >= $2`,
-      values: [userId, at],
+        select s.token_id, s.expires_at from user_sessions s join ended e on e.id = s.user_id where s.signed_in_at >= $3`,
+      values: [userId, at, since],
     });
     return rows.map(({ token_id: tokenId, expires_at: expiresAt }) => ({ tokenId, expiresAt }));
   },

@@ -71,14 +71,15 @@ eachStore('sessions of users', (backend) => {
     const others = session(unaffected, { signedInAt: null });
     await sessions().record([earlier, unknown, later, others]);
     const { tokenId, expiresAt } = later;
-    expect(await sessions().signOut(userId, NOW)).toEqual([{ tokenId, expiresAt }]);
+    expect(await sessions().signOut(userId, NOW, NOW)).toEqual([{ tokenId, expiresAt }]);
     expect((await identity().user(userId))?.notBefore).toBe(NOW);
     expect((await identity().user(unaffected))?.notBefore).toBeNull();
     expect(await listed(userId)).toEqual([later]);
     expect(await listed(unaffected)).toEqual([others]);
-    await sessions().signOut(userId, NOW - 5_000);
+    const recent = await sessions().signOut(userId, NOW - 5_000, NOW - 1);
+    expect(new Set(recent.map((one) => one.tokenId))).toEqual(new Set([earlier.tokenId, later.tokenId]));
     expect((await identity().user(userId))?.notBefore).toBe(NOW);
-    expect(await sessions().signOut(newId(), NOW)).toEqual([]);
+    expect(await sessions().signOut(newId(), NOW, NOW)).toEqual([]);
   });
 
   it('are deleted when they have expired', async () => {

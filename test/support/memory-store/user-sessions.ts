@@ -58,13 +58,13 @@ export const userSessionStore = (session: Session): UserSessionStore => ({
   forget: (tokenId) =>
     session.write('userSessions.forget', [tokenId], (tables, tokenId) => void tables.userSessions.delete(tokenId)),
 
-  signOut: (userId, at) =>
-    session.write('userSessions.signOut', [userId, at], (tables, userId, at) => {
+  signOut: (userId, at, since) =>
+    session.write('userSessions.signOut', [userId, at, since], (tables, userId, at, since) => {
       const user = tables.users.get(userId);
       if (user === undefined) return [];
       tables.users.set(userId, { ...user, notBefore: Math.max(user.notBefore ?? at, at) });
       return tables.userSessions
-        .where((one) => one.userId === userId && one.signedInAt !== null && one.signedInAt >= at)
+        .where((one) => one.userId === userId && one.signedInAt !== null && one.signedInAt >= since)
         .map(({ tokenId, expiresAt }) => ({ tokenId, expiresAt }));
     }),
 });

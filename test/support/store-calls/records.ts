@@ -209,7 +209,7 @@ const sessions: Record<string, CallBuilder> = {
   signOut:
     (model, { b, at }) =>
     async ({ userSessions }) =>
-      (await userSessions.signOut(model.id('user', b), at)).map(({ tokenId }) => tokenId).sort(),
+      (await userSessions.signOut(model.id('user', b), at, at - DAY)).map(({ tokenId }) => tokenId).sort(),
 };
 
 const others: Record<string, CallBuilder> = {

@@ -99,12 +99,11 @@ export class BrowserSignIn {
     const idToken = tokens.id_token ?? '';
     const claims = await this.#provider.verify(idToken, this.#settings.client.id);
     if (claims === null) return refuse('FORBIDDEN', 'The identity provider’s token is not valid.');
+    const withEmail = await this.#withEmail(configuration, tokens, claims);
     const { platformClaim, scopeClaim } = this.#settings;
-    const proof = proofOf(await this.#withEmail(configuration, tokens, claims), idToken, {
-      platformClaim,
-      // An ID token has no scopes: it is issued to the service's own client, for the person at the browser.
-      scopeClaim: { ...scopeClaim, required: false },
-    });
+    // An ID token has no scopes: it is issued to the service's own client, for the person at the browser.
+    const claimsUsed = { platformClaim, scopeClaim: { ...scopeClaim, required: false } };
+    const proof = proofOf(withEmail, idToken, claimsUsed, referenceOf(this.#clock));
     if (proof === null || !proof.person) {
       return refuse('FORBIDDEN', 'The identity provider’s token does not identify a user.');
     }

@@ -2,7 +2,8 @@ import { hash } from 'node:crypto';
 import { decodeJwt, type JWTPayload } from 'jose';
 import { type Clock, referenceOf } from '../../../domain/clock.ts';
 import { scopesOfClaim } from '../../../domain/scopes.ts';
-import { digestOf, isStorableClaim, LEEWAY_S, type TokenRef } from '../../../services/tokens.ts';
+import type { EpochMs } from '../../../domain/values.ts';
+import { digestOf, isAhead, isStorableClaim, LEEWAY_S, signInTime, type TokenRef } from '../../../services/tokens.ts';
 import type { Proof, Verifier } from '../authenticator.ts';
 import { isLogoutToken, providerSessionId } from './logout-tokens.ts';
 import type { Provider } from './provider.ts';
@@ -38,8 +39,9 @@ export function externalTokenVerifier(provider: Provider, settings: ExternalToke
     recognises: (credential) => issuerOf(credential) === provider.issuer,
     async verify(credential) {
       const payload = await provider.verify(credential, settings.audience);
-      const proof = payload === null ? null : proofOf(payload, credential, settings);
-      return proof === null ? null : { ...proof, until: Math.min(proof.until, referenceOf(clock) + REVERIFY_MS) };
+      const now = referenceOf(clock);
+      const proof = payload === null ? null : proofOf(payload, credential, settings, now);
+      return proof === null ? null : { ...proof, until: Math.min(proof.until, now + REVERIFY_MS) };
     },
   };
 }
@@ -52,11 +54,12 @@ export function proofOf(
     platformClaim: claim,
     scopeClaim: { required, prefix },
   }: Pick<ExternalTokenSettings, 'platformClaim' | 'scopeClaim'>,
+  now: EpochMs,
 ): ProofOfSubject | null {
   const { iss = '', sub, exp = 0, iat, jti, sid, email, email_verified, cnf } = payload;
   const scope = scopeClaim(payload);
   // Bound to a key of its holder (RFC 7800): accepting it as a bearer token would void that protection.
-  if (cnf !== undefined || isLogoutToken(payload)) return null;
+  if (cnf !== undefined || isLogoutToken(payload) || isAhead(iat, now)) return null;
   if (
     !isStorableClaim(sub) ||
     (jti !== undefined && !isStorableClaim(jti)) ||
@@ -64,6 +67,7 @@ export function proofOf(
   )
     return null;
   const verified = email_verified === true && isStorableClaim(email);
+  const signedInAt = signInTime(iat, now);
   const expiresAt = Math.min(Math.floor(exp * 1000), MAX_TIME);
   return {
     subject: { iss, sub, email: verified ? email : null, emailVerified: verified },
@@ -76,7 +80,7 @@ export function proofOf(
       id: `external:${hash('sha256', `${iss}\n${jti ?? digestOf(token)}`, 'base64url')}`,
       expiresAt,
       // `iat` is when the provider confirmed the person. `auth_time` may be that of a provider session days old.
-      ...(iat !== undefined && { signedInAt: iat * 1000 }),
+      ...(signedInAt !== undefined && { signedInAt }),
       // Ends with the session at the provider (OpenID Connect Back-Channel Logout 1.0 §2.1).
       ...(isStorableClaim(sid) && { ancestors: [providerSessionId(iss, sid)] }),
     },
@@ -86,14 +90,15 @@ export function proofOf(
 
 /**
  * Whether the provider issued the token to a program for itself (client credentials, RFC 6749 §4.4), by the signs of
- * Auth0 (`gty`, `sub` ends in `@clients`), Microsoft Entra (`idtyp`), Okta and RFC 9068 §2.2 (`sub` is the client) and
- * Keycloak (the name of the client's service account).
+ * Auth0 (`gty`, `sub` ends in `@clients`), Microsoft Entra (`idtyp`; or `oid` is `sub`, which differ for a user), Okta
+ * and RFC 9068 §2.2 (`sub` is the client) and Keycloak (the name of the client's service account).
  */
-function isOfClient({ gty, idtyp, sub, client_id, azp, cid, preferred_username }: JWTPayload): boolean {
+function isOfClient({ gty, idtyp, oid, sub, client_id, azp, cid, preferred_username }: JWTPayload): boolean {
   const clients = [client_id, azp, cid].filter((client) => typeof client === 'string');
   return (
     [gty].flat().some((grant) => grant === 'client-credentials' || grant === 'client_credentials') ||
     idtyp === 'app' ||
+    (typeof oid === 'string' && oid === sub) ||
     sub?.endsWith('@clients') === true ||
     clients.some((client) => client === sub || preferred_username === `service-account-${client}`)
   );

@@ -1,9 +1,13 @@
 import { hash, randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { externalTokenVerifier } from '../../../../src/edges/shared/oidc/external-tokens.ts';
+import { makeProvider } from '../../../../src/edges/shared/oidc/provider.ts';
 import { userCodeOf } from '../../../../src/services/handshakes.ts';
 import { type Browser, browserAt } from '../../../support/browser.ts';
 import { type HttpService, startHttpService } from '../../../support/http-service.ts';
 import type { MemoryStore } from '../../../support/memory-store.ts';
+import { silentLog } from '../../../support/service.ts';
+import { startTestIssuer, type TestIssuer } from '../../../support/test-issuer.ts';
 
 interface Listed {
   id: string;
@@ -127,6 +131,48 @@ describe('the list of sessions', () => {
     service.store.failCalls = null;
     expect(await sessionsOf(owner.token)).toHaveLength(1);
   });
+});
+
+describe('tokens of an identity provider', () => {
+  const AUDIENCE = 'https://api.example';
+  let issuer: TestIssuer;
+  beforeEach(async () => {
+    const clock = { now: () => service.clock.now() };
+    issuer = await startTestIssuer(clock, AUDIENCE);
+    const provider = makeProvider({ issuer: issuer.url, jwksUri: null }, { clock, log: silentLog });
+    const verifiers = [externalTokenVerifier(provider, { audience: AUDIENCE, platformClaim: null }, clock)];
+    await service.close();
+    service = await startHttpService({ verifiers });
+  });
+  afterEach(() => issuer.close());
+
+  it('with a fraction in `iat` are listed and ended like others', async () => {
+    const iat = Math.floor(service.clock.now() / 1000) - 10 + 0.123_456;
+    const token = await issuer.token({ iat });
+    expect(await sessionsOf(token)).toMatchObject([
+      { kind: 'token', signed_in_at: new Date(Math.floor(iat * 1000)).toISOString() },
+    ]);
+    expect((await service.call('DELETE', '/v1/auth/sessions', { token })).status).toBe(204);
+    expect(await statusOf(token)).toBe(401);
+  });
+
+  it('with an `iat` ahead of the service are ended by signing out everywhere, also where they are verified later', async () => {
+    const token = await issuer.token({ iat: Math.floor(service.clock.now() / 1000) + 20 });
+    expect((await service.call('DELETE', '/v1/auth/sessions', { token })).status).toBe(204);
+    expect(await statusOf(token)).toBe(401);
+    const [recorded] = [...service.store.revoked.keys()];
+    expect(recorded).toMatch(/^external:/);
+  });
+});
+
+it('a session that the store refuses does not keep others from being recorded', async () => {
+  const other = await service.token('grace');
+  const { userSessions } = service.services;
+  const refused = { id: 'refused', expiresAt: service.clock.now() + 60_000, signedInAt: 0.5 };
+  userSessions.recordUse(owner.userId, refused, {});
+  expect(await sessionsOf(other)).toHaveLength(1);
+  expect(await sessionsOf(owner.token)).toHaveLength(1);
+  expect(userSessions.sizes().user_session_uses).toBe(0);
 });
 
 describe('ending one session', () => {

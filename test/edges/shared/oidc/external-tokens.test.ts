@@ -51,6 +51,14 @@ describe('an access token of the provider', () => {
     expect(proof?.token).not.toHaveProperty('parent');
   });
 
+  it('has a time of authentication in whole milliseconds, not after now, or none', async () => {
+    const signedInAt = async (iat: number) => (await verified({ iat }))?.token?.signedInAt;
+    expect(await signedInAt(1_700_000_000.123_456)).toBe(1_700_000_000_123);
+    expect(await signedInAt(now() + 30)).toBe(clock.now());
+    expect([await signedInAt(-1), await signedInAt(0)]).toEqual([undefined, 0]);
+    for (const iat of [now() + 31, 1e300]) expect(await verified({ iat })).toBeNull();
+  });
+
   it('is recognized by its issuer only', async () => {
     const other = await issuer.token({ iss: `${issuer.url}/` });
     const found = verifier();
@@ -137,7 +145,8 @@ describe('an access token of the provider', () => {
     ['Auth0: the grant', { gty: 'client-credentials' }],
     ['a list of grants', { gty: ['client_credentials'] }],
     ['Auth0: the subject', { sub: 'q7Ff@clients' }],
-    ['Microsoft Entra', { idtyp: 'app' }],
+    ['Microsoft Entra: the type', { idtyp: 'app' }],
+    ['Microsoft Entra: the object', { oid: 'ada' }],
     ['RFC 9068', { sub: 'batch', client_id: 'batch' }],
     ['the authorised party', { sub: 'batch', azp: 'batch' }],
     ['Okta', { sub: 'batch', cid: 'batch' }],
@@ -149,9 +158,10 @@ describe('an access token of the provider', () => {
   it.each([
     ['another grant', { gty: 'authorization_code' }],
     ['a user', { idtyp: 'user' }],
+    ['another object', { oid: 'b7c1' }],
     ['a client that acts for its user', { client_id: 'app', azp: 'app', cid: 'app' }],
     ['a similar name', { azp: 'app', preferred_username: 'service-account-other' }],
-    ['claims of other types', { gty: 7, idtyp: ['app'], client_id: ['ada'], azp: { a: 1 } }],
+    ['claims of other types', { gty: 7, idtyp: ['app'], oid: ['ada'], client_id: ['ada'], azp: { a: 1 } }],
   ])('of a user is a person’s: %s', async (_, claims) => {
     expect(await verified(claims)).toMatchObject({ person: true });
   });
