@@ -55,6 +55,20 @@ describe('a token of the identity provider', () => {
   });
 });
 
+describe('a token of a platform operator', () => {
+  it('whose scope claim does not name platform:admin has no authority over the platform', async () => {
+    await begin({ OIDC_PLATFORM_CLAIM: 'groups:operators' });
+    const statusOf = async (claims: Record<string, unknown>) =>
+      (await at.api(await issuer.token({ groups: ['operators'], ...claims })).get('/v1/admin/tenants')).status;
+    expect(await statusOf({ scope: 'openid profile' })).toBe(403);
+    expect(await statusOf({ scope: 'read:devices' })).toBe(403);
+    expect(await statusOf({ scope: 'openid platform:admin' })).toBe(200);
+    expect(await statusOf({ scope: '*:*' })).toBe(200);
+    expect(await statusOf({})).toBe(200);
+    expect(await statusOf({ groups: [], scope: 'platform:admin' })).toBe(403);
+  });
+});
+
 describe('an internal token', () => {
   it('whose scope claim names nothing of the service may do nothing that needs a scope', async () => {
     await begin();

@@ -191,6 +191,8 @@ export const cancelPlan = operation({
   output: planAnswer,
   role: 'user',
   scope: 'execute:plans',
+  // Completed steps are undone by commands.
+  alsoScope: 'execute:commands',
   changes: true,
   audit: 'journal',
   inMaintenance: true,

@@ -3,7 +3,7 @@ import { decodeJwt, type JWTPayload } from 'jose';
 import { type Clock, referenceOf } from '../../../domain/clock.ts';
 import { scopesOfClaim } from '../../../domain/scopes.ts';
 import type { EpochMs } from '../../../domain/values.ts';
-import { digestOf, isAhead, isStorableClaim, LEEWAY_S, signInTime, type TokenRef } from '../../../services/tokens.ts';
+import { digestOf, isAhead, isStorableClaim, LEEWAY_S, PLATFORM_SCOPE, signInTime, type TokenRef } from '../../../services/tokens.ts';
 import type { Proof, Verifier } from '../authenticator.ts';
 import { isLogoutToken, providerSessionId } from './logout-tokens.ts';
 import type { Provider } from './provider.ts';
@@ -66,14 +66,19 @@ export function proofOf(
     (scope !== undefined && typeof scope !== 'string')
   )
     return null;
+  const words = scope?.split(' ') ?? [];
+  const scopes = scopesOfClaim(scope ?? (required ? '' : undefined), prefix);
   const verified = email_verified === true && isStorableClaim(email);
   const signedInAt = signInTime(iat, now);
   const expiresAt = Math.min(Math.floor(exp * 1000), MAX_TIME);
   return {
     subject: { iss, sub, email: verified ? email : null, emailVerified: verified },
-    scopes: scopesOfClaim(scope ?? (required ? '' : undefined), prefix),
-    // Never derived from the scope, which a client can request: only from the provider's claim about the person.
-    platformAdmin: claim !== null && matches(payload[claim.name], claim.value),
+    scopes,
+    // The scope alone grants it never, because a client can request it: the provider's claim about the person does.
+    platformAdmin:
+      claim !== null &&
+      matches(payload[claim.name], claim.value) &&
+      (scopes === null || scopes.includes('*:*') || words.includes(`${prefix}${PLATFORM_SCOPE}`)),
     person: !isOfClient(payload),
     token: {
       // Prefixed and hashed with the issuer: token ids are unique per issuer only.
