@@ -2,11 +2,10 @@ import { z } from 'zod';
 import { referenceOf } from '../../domain/clock.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { UploadBroken } from '../../services/artifacts.ts';
+import { MAX_TOKEN_LIFE_S } from '../../services/tokens.ts';
 import { type Call, operation } from '../operation.ts';
 
 const MAX_BODY_BYTES = 32_768;
-/** Longest assumed lifetime of access tokens that belong to a session of the provider. */
-const PROVIDER_SESSION_LIFE_MS = 30 * 86_400_000;
 
 export const endProviderSession = operation({
   name: 'endProviderSession',
@@ -20,9 +19,9 @@ export const endProviderSession = operation({
   inMaintenance: true,
   upload: { type: 'application/x-www-form-urlencoded', maxBytes: MAX_BODY_BYTES },
   refuses: ['NOT_FOUND', 'VALIDATION_FAILED', 'PAYLOAD_TOO_LARGE', 'STORE_UNAVAILABLE', 'OVERLOADED'],
-  needs: ['clock', 'revocations', 'users', 'userSessions', 'verifyLogoutToken'],
+  needs: ['clock', 'revocations', 'settings', 'users', 'userSessions', 'verifyLogoutToken'],
   async run(services, call) {
-    const { clock, revocations, users, userSessions, verifyLogoutToken } = services;
+    const { clock, revocations, settings, users, userSessions, verifyLogoutToken } = services;
     const verify = verifyLogoutToken();
     if (verify === null) return refuse('NOT_FOUND', 'No identity provider with a client is configured.');
     const token = await logoutTokenIn(call);
@@ -35,7 +34,9 @@ export const endProviderSession = operation({
     const user = subject === null ? null : await users.findBySubject(subject);
     // A session of the provider limits the logout to it, also if the token names the user too (§2.6).
     if (session !== null) {
-      await userSessions.end({ id: session, expiresAt: referenceOf(clock) + PROVIDER_SESSION_LIFE_MS });
+      // Longest assumed life of what belongs to a session of the provider: its access tokens, and what was derived.
+      const lifeS = Math.max(settings.sessionMaxAgeS, MAX_TOKEN_LIFE_S);
+      await userSessions.end({ id: session, expiresAt: referenceOf(clock) + lifeS * 1000 });
     } else if (user !== null) await userSessions.endAll(user.id);
     // Afterwards, so that the provider can repeat a request that failed.
     await revocations.add(logout.id, logout.expiresAt);
