@@ -208,6 +208,12 @@ describe('with the provider', () => {
       expect(await seen(browser)).toBe(200);
     });
 
+    it('takes a logout token that never expires', async () => {
+      const token = await idp.logoutToken({ sid: 'x', exp: 1e300 });
+      expect((await send(token)).status).toBe(200);
+      expect((await send(token)).status).toBe(400);
+    });
+
     it('takes one logout token in a form of at most 32 KiB', async () => {
       const post = (body: string, type = 'application/x-www-form-urlencoded') =>
         fetch(`${at.url}/v1/auth/backchannel-logout`, { method: 'POST', headers: { 'content-type': type }, body });
@@ -260,6 +266,13 @@ describe('with the provider', () => {
       expect([status, headers.get('location')]).toEqual([303, '/console']);
       expect([...browser.cookies.keys()]).toEqual(['twinkeep_session']);
       expect((await me()).body.user).toMatchObject({ ext_id: 'ada', email: 'ada@example.com', role: 'none' });
+    });
+
+    it('is listed with the address of the browser', async () => {
+      await signIn('ada');
+      const { body } = await browser.request('GET', '/v1/auth/sessions');
+      const current = body.sessions.find((one: { current: boolean }) => one.current);
+      expect(current).toMatchObject({ kind: 'browser', address: '127.0.0.1' });
     });
 
     it('is in the audit log', async () => {

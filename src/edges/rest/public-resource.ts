@@ -10,6 +10,8 @@ export interface ResourceRequest {
   /** Without the `?`. */
   query: string;
   requestId: Uuid;
+  /** The client's. */
+  address: string;
 }
 
 /** Null if the resource does not exist. */

@@ -38,10 +38,10 @@ export function resourceEntries(
   resource: PublicResource,
 ): RouteEntry[] {
   const answer: ExchangeHandler = async (exchange, values) => {
-    if (!resource.rateLimitExempt && !applyCharge(exchange, rateLimiter.chargeAnonymous(addressOf(exchange.request))))
-      return;
-    const { path, query, requestId } = exchange;
-    const content = await resource.respond(values, { headers: exchange.request.headers, path, query, requestId });
+    const { path, query, requestId, request } = exchange;
+    const address = addressOf(request);
+    if (!resource.rateLimitExempt && !applyCharge(exchange, rateLimiter.chargeAnonymous(address))) return;
+    const content = await resource.respond(values, { headers: request.headers, path, query, requestId, address });
     if (content === null) sendRefusal(exchange, NOT_FOUND);
     else if ('refusal' in content) sendRefusal(exchange, content.refusal);
     else send(exchange, content.status ?? 200, content, [...(content.headers ?? [])]);

@@ -71,7 +71,7 @@ export function signInResources(parts: SignInParts): PublicResource[] {
       return redirect(url, cookies.set({ name: 'login', value: cookie, until }));
     }),
 
-    pageResource('/auth/callback', async ({ query, headers, requestId }) => {
+    pageResource('/auth/callback', async ({ query, headers, requestId, address }) => {
       if (provider === null) return NO_PROVIDER;
       const finished = await provider.finish(query, cookies.read(headers, 'login'));
       if (!finished.ok) return finished;
@@ -82,6 +82,7 @@ export function signInResources(parts: SignInParts): PublicResource[] {
       const changes = await startCookieSession(services, holder, {
         cookies: cookies.readBrowserCookies(headers),
         client: headers['user-agent'],
+        address,
       });
       if (!changes.ok) return changes;
       const action = { key: null, via: 'rest', action: openCookieSession.name, subject: `user:${user.id}`, requestId };

@@ -5,14 +5,11 @@ import { scopesOfClaim } from '../../../domain/scopes.ts';
 import type { EpochMs } from '../../../domain/values.ts';
 import { digestOf, isAhead, isStorableClaim, LEEWAY_S, PLATFORM_SCOPE, signInTime, type TokenRef } from '../../../services/tokens.ts';
 import type { Proof, Verifier } from '../authenticator.ts';
-import { isLogoutToken, providerSessionId } from './logout-tokens.ts';
+import { isLogoutToken, MAX_TIME, providerSessionId } from './logout-tokens.ts';
 import type { Provider } from './provider.ts';
 
 /** Interval after which a token is verified again, so that a key withdrawn by the provider stops being accepted. */
 const REVERIFY_MS = 900_000;
-
-/** The latest time that a `Date` can represent. */
-const MAX_TIME = 8_640_000_000_000_000;
 
 export interface PlatformClaim {
   name: string;

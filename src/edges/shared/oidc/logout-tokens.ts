@@ -22,6 +22,9 @@ const logoutSchema = z
   })
   .refine(({ sub, sid }) => sub !== undefined || sid !== undefined);
 
+/** The latest time that a `Date` can represent. */
+export const MAX_TIME = 8_640_000_000_000_000;
+
 /** Whether a token is a logout token, which must never be accepted as another kind of token. */
 export const isLogoutToken = ({ events }: JWTPayload): boolean =>
   typeof events === 'object' && events !== null && Object.hasOwn(events, LOGOUT_EVENT);
@@ -42,7 +45,7 @@ export const logoutTokenVerifier =
     const { iss, jti, exp, sub, sid } = read;
     return {
       id: `logout:${hash('sha256', `${iss}\n${jti}`, 'base64url')}`,
-      expiresAt: Math.floor(exp * 1000),
+      expiresAt: Math.min(Math.floor(exp * 1000), MAX_TIME),
       subject: sub === undefined ? null : { iss, sub },
       session: sid === undefined ? null : providerSessionId(iss, sid),
     };
