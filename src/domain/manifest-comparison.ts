@@ -2,7 +2,7 @@ import { foldedAction, isRestricted } from './capability-registry.ts';
 import { jsonBytes } from './json/value.ts';
 import { type Capability, type Manifest, type RemovedAction, type SafetyClass, safetyClasses } from './manifest.ts';
 import { quoted } from './quoted.ts';
-import { widenings } from './schema-widening.ts';
+import { type ComparisonBudget, newComparisonBudget, widenings } from './schema-widening.ts';
 import type { Json, JsonObject } from './values.ts';
 
 // What a new manifest allows that the one before refused. Removed actions are remembered, so that two harmless changes
@@ -27,15 +27,20 @@ type Earlier = Pick<Manifest, 'capabilities' | 'removed'>;
 /** Compares with the device's current manifest, or null without one. */
 export function compareManifests(before: Earlier | null, after: readonly Capability[]): ManifestComparison {
   const comparison: ManifestComparison = { weaker: [], changes: {}, removed: removedBy(before, after) };
-  for (const capability of after) compareAction(comparison, before, after, capability);
+  // One for the whole manifest: with many remembered actions the pairs would be their product.
+  const budget = newComparisonBudget();
+  for (const capability of after) compareAction(comparison, { before, after, capability, budget });
   return comparison;
 }
 
 function compareAction(
   { weaker, changes }: ManifestComparison,
-  before: Earlier | null,
-  after: readonly Capability[],
-  capability: Capability,
+  {
+    before,
+    after,
+    capability,
+    budget,
+  }: { before: Earlier | null; after: readonly Capability[]; capability: Capability; budget: ComparisonBudget },
 ): void {
   const { action, safetyClass, paramSchema } = capability;
   const floor = earlierOf(before, after, capability);
@@ -48,7 +53,7 @@ function compareAction(
   // A NORMAL action needs no confirmation whatever its parameters are.
   if (safetyClass === 'NORMAL' || floor.schemas.length === 0) return;
   const wider = floor.schemas.map((schema) =>
-    schema === null ? ['Its earlier parameters are no longer known.'] : widenings(schema, paramSchema),
+    schema === null ? ['Its earlier parameters are no longer known.'] : widenings(schema, paramSchema, budget),
   );
   const [first] = wider.toSorted((a, b) => b.length - a.length);
   if (first === undefined || first.length === 0) return;
@@ -89,9 +94,13 @@ function floorOf(candidates: readonly Candidate[]): Floor | null {
   const [strictest] = strict.toSorted((a, b) => rank(b.safetyClass) - rank(a.safetyClass));
   if (strictest === undefined) return null;
   const { action, safetyClass, origin } = strictest;
-  const schemas = strict.flatMap(({ paramSchema }) => (paramSchema === undefined ? [] : [paramSchema]));
+  const schemas = distinct(strict.flatMap(({ paramSchema }) => (paramSchema === undefined ? [] : [paramSchema])));
   return { action, safetyClass, origin, schemas };
 }
+
+const distinct = (schemas: readonly (JsonObject | null)[]): (JsonObject | null)[] => [
+  ...new Map(schemas.map((schema) => [JSON.stringify(schema), schema])).values(),
+];
 
 const consequenceOf = (safetyClass: SafetyClass): string =>
   safetyClass === 'NORMAL' ? 'will need no confirmation' : 'can be requested, with a confirmation';

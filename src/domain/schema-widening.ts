@@ -6,16 +6,24 @@ import type { Json, JsonObject } from './values.ts';
 // Compares two schemas of the contract's subset (§5). Everything that is not proven narrower or equal counts as wider.
 
 const MAX_REASONS = 10;
-/** Pairs of schemas that are compared at most; beyond it the schema counts as wider. A usual one takes less than 50. */
-const MAX_PAIRS = 20_000;
+const TOO_COMPLEX = 'The parameters are too complex to be compared.';
+/** Pairs of schemas that are compared at most for one manifest: some 50 ms. A usual schema takes less than 50. */
+const MAX_PAIRS = 10_000;
+
+/** The pairs that may still be compared; beyond it a schema counts as wider. */
+export interface ComparisonBudget {
+  pairs: number;
+}
+
+export const newComparisonBudget = (): ComparisonBudget => ({ pairs: MAX_PAIRS });
 const allTypes = ['object', 'array', 'string', 'number', 'boolean', 'null'] as const;
 
 /**
  * In which respect `after` may accept parameters that `before` refuses, one sentence each, at most 10; empty if it is proven
  * that it accepts none. Both have passed `schemaErrors`. Titles, descriptions and defaults do not matter.
  */
-export function widenings(before: JsonObject, after: JsonObject): string[] {
-  const comparison = new Comparison();
+export function widenings(before: JsonObject, after: JsonObject, budget = newComparisonBudget()): string[] {
+  const comparison = new Comparison(budget);
   comparison.compare(before, after, '', true);
   return comparison.reasons;
 }
@@ -23,14 +31,20 @@ export function widenings(before: JsonObject, after: JsonObject): string[] {
 /** `reasons` has the sentences found so far. */
 class Comparison {
   readonly reasons: string[] = [];
-  #pairs = 0;
+  readonly #budget: ComparisonBudget;
+
+  constructor(budget: ComparisonBudget) {
+    this.#budget = budget;
+  }
 
   /** `at` is the path of the parameter, empty for all parameters. */
   compare(before: JsonObject, after: JsonObject, at: string, root: boolean): void {
-    this.#pairs += 1;
-    if (this.#pairs === MAX_PAIRS)
-      this.reasons.splice(0, MAX_REASONS, 'The parameters are too complex to be compared.');
-    if (this.#pairs >= MAX_PAIRS || this.reasons.length >= MAX_REASONS) return;
+    if (this.#budget.pairs <= 0) {
+      this.reasons.splice(0, MAX_REASONS, TOO_COMPLEX);
+      return;
+    }
+    this.#budget.pairs -= 1;
+    if (this.reasons.length >= MAX_REASONS) return;
     const values = finiteValues(after, root);
     if (values !== null) {
       const added = values.find((value) => isValid(after, value, root) && !isValid(before, value, root));

@@ -76,6 +76,32 @@ describe('a manifest gets weaker', () => {
   });
 });
 
+describe('a manifest with many spellings of critical actions', () => {
+  /** Distinct spellings of `opengate`: each bit of `n` is an underscore between two letters. */
+  const spelling = (n: number) => [...'opengate'].map((letter, at) => (n & (1 << at) ? `${letter}_` : letter)).join('');
+  const large = (title: string) => ({
+    paramSchema: {
+      ...{ type: 'object', title },
+      properties: Object.fromEntries(Array.from({ length: 60 }, (_, n) => [`p${n}`, { type: 'boolean' }])),
+    },
+  });
+  const spelled = (from: number, to: number) =>
+    Array.from({ length: to - from }, (_, n) => gate({ action: spelling(from + n), ...large(`${from + n}`) }));
+
+  it('is compared as a whole with a bound, beyond which its parameters count as wider', () => {
+    const before = { capabilities: [], removed: actions(...spelled(0, 60)) };
+    const found = compareManifests(before, actions(...spelled(64, 72))).weaker;
+    expect(found.at(-1)).toContain('The parameters are too complex to be compared.');
+    expect(found.length).toBeLessThan(8);
+  });
+
+  it('compares equal schemas once', () => {
+    const same = spelled(0, 60).map((one) => ({ ...one, ...large('same') }));
+    const after = spelled(64, 72).map((one) => ({ ...one, ...large('other') }));
+    expect(compareManifests({ capabilities: [], removed: actions(...same) }, actions(...after)).weaker).toEqual([]);
+  });
+});
+
 describe('a manifest does not get weaker', () => {
   it.each<[string, object[][]]>([
     ['as the first one', [[gate(), { action: 'wave' }]]],
