@@ -13,7 +13,7 @@ import { FlowControl } from './flow-control.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { AckWriter } from './puback-queue.ts';
 import { TokenBuckets } from './token-buckets.ts';
-import { type AuthenticateUser, mayReadDevices, MqttUserSession } from './user-session.ts';
+import { type AuthenticateUser, MqttUserSession, mayReadDevices } from './user-session.ts';
 
 export type Peer = DeviceSession | MqttUserSession;
 

@@ -3,7 +3,15 @@ import { decodeJwt, type JWTPayload } from 'jose';
 import { type Clock, referenceOf } from '../../../domain/clock.ts';
 import { scopesOfClaim } from '../../../domain/scopes.ts';
 import type { EpochMs } from '../../../domain/values.ts';
-import { digestOf, isAhead, isStorableClaim, LEEWAY_S, PLATFORM_SCOPE, signInTime, type TokenRef } from '../../../services/tokens.ts';
+import {
+  digestOf,
+  isAhead,
+  isStorableClaim,
+  LEEWAY_S,
+  PLATFORM_SCOPE,
+  signInTime,
+  type TokenRef,
+} from '../../../services/tokens.ts';
 import type { Proof, Verifier } from '../authenticator.ts';
 import { isLogoutToken, MAX_TIME, providerSessionId } from './logout-tokens.ts';
 import type { Provider } from './provider.ts';

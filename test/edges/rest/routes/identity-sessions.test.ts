@@ -140,7 +140,13 @@ describe('tokens of an identity provider', () => {
     const clock = { now: () => service.clock.now() };
     issuer = await startTestIssuer(clock, AUDIENCE);
     const provider = makeProvider({ issuer: issuer.url, jwksUri: null }, { clock, log: silentLog });
-    const verifiers = [externalTokenVerifier(provider, { audience: AUDIENCE, platformClaim: null, scopeClaim: { required: false, prefix: '' } }, clock)];
+    const verifiers = [
+      externalTokenVerifier(
+        provider,
+        { audience: AUDIENCE, platformClaim: null, scopeClaim: { required: false, prefix: '' } },
+        clock,
+      ),
+    ];
     await service.close();
     service = await startHttpService({ verifiers });
   });
