@@ -120,7 +120,7 @@ export const settingsTable = [
   setting(
     'SESSION_MAX_AGE',
     '43200',
-    'seconds after a sign-in during which it can approve command-line sign-ins; their tokens expire then at the latest',
+    'seconds after a sign-in during which it can approve command-line sign-ins and open browser sessions, which end then at the latest',
   ),
   setting('SIDECAR', 'embedded', 'embedded, external or off'),
   setting('SIDECAR_ADDRESS', '127.0.0.1:50051 when external, else a free port', 'host:port of the cognitive sidecar'),

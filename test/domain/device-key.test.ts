@@ -12,8 +12,9 @@ describe('a version of a device key', () => {
   });
 
   it('seals its secret for the device and the version', () => {
-    expect(secretBinding('0195d9a2-7f00-7000-8000-000000000001', 2)).toBe(
-      'device:0195d9a2-7f00-7000-8000-000000000001:2',
-    );
+    expect(secretBinding('0195d9a2-7f00-7000-8000-000000000001', 2)).toEqual({
+      purpose: 'device secrets',
+      aad: 'device:0195d9a2-7f00-7000-8000-000000000001:2',
+    });
   });
 });

@@ -19,6 +19,8 @@ export interface Row {
   scope: string | null;
   /** A scope required in addition to `scope`. */
   alsoScope?: string;
+  /** Scope of the operation that the request confirms. */
+  confirmedScope?: string;
   /** The status of success. */
   status: number;
   /** Also served at the root, or only there. */

@@ -244,9 +244,9 @@ describe.each(rows)('%s', (_, row) => {
   }
 
   if (row.scope !== null && row.role !== 'none') {
-    const { scope, alsoScope } = row;
+    const { scope, alsoScope, confirmedScope } = row;
     it(`is ${row.person ? 'refused to every key' : `allowed to a key with ${scope}`}, and refused to one without`, async () => {
-      const fitting = await keyWith(scope, ...(alsoScope === undefined ? [] : [alsoScope]));
+      const fitting = await keyWith(scope, ...[alsoScope, confirmedScope].filter((one) => one !== undefined));
       const request = await row.request(mine);
       const received = await send(row, firstRoot(row), { ...request, token: fitting });
       if (row.person) refused(received, 'FORBIDDEN');

@@ -50,7 +50,7 @@ export const administrationRows: readonly Row[] = [
   },
   {
     ...{ method: 'POST', path: '/change-requests/{change_id}/confirm', role: 'admin', scope: 'execute:commands' },
-    ...{ status: 200, person: true, alsoScope: 'write:manifests' },
+    ...{ status: 200, person: true, confirmedScope: 'write:manifests' },
     request: async (world) => {
       const { changeId, token } = await world.waitingChange();
       return { path: `/change-requests/${changeId}/confirm`, body: { dry_run_token: token } };
@@ -68,7 +68,7 @@ export const administrationRows: readonly Row[] = [
   },
   {
     ...{ method: 'POST', path: '/change-requests/{change_id}/approve', role: 'admin', scope: 'execute:commands' },
-    ...{ status: 200, person: true, alsoScope: 'write:manifests' },
+    ...{ status: 200, person: true, confirmedScope: 'write:manifests' },
     request: async (world) => ({ path: `/change-requests/${(await world.waitingChange()).changeId}/approve` }),
     refusals: {
       ILLEGAL_TRANSITION: async (world) => {
@@ -80,7 +80,7 @@ export const administrationRows: readonly Row[] = [
   },
   {
     ...{ method: 'POST', path: '/change-requests/{change_id}/refuse', role: 'admin', scope: 'execute:commands' },
-    ...{ status: 200, person: true, alsoScope: 'write:manifests', goesOn: true },
+    ...{ status: 200, person: true, confirmedScope: 'write:manifests', goesOn: true },
     request: async (world) => ({
       path: `/change-requests/${(await world.waitingChange()).changeId}/refuse`,
       body: { reason: 'Not now' },

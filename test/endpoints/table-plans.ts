@@ -49,6 +49,7 @@ export const planRows: readonly Row[] = [
   },
   {
     ...{ method: 'POST', path: '/plans/{id}/cancel', role: 'user', scope: 'execute:plans', status: 202, goesOn: true },
+    alsoScope: 'execute:commands',
     request: async (world) => ({ path: `/plans/${await aPlan(world)}/cancel`, body: { reason: 'Changed my mind' } }),
     refusals: {
       ILLEGAL_TRANSITION: async (world) => {

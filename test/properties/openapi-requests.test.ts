@@ -133,6 +133,10 @@ async function holds(row: Row, requests: fc.Arbitrary<Sent>): Promise<void> {
   );
 }
 
+/** Its requests could end the sessions with which the others are sent. */
+const endsSessions = ({ method, path }: Row): boolean =>
+  path === '/auth/logout' || (method === 'DELETE' && /\/sessions(?:$|\/)/.test(path));
+
 const isText = (value: unknown): value is string => typeof value === 'string';
 const idsIn = (value: unknown): string[] =>
   JSON.stringify(value ?? null).match(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g) ?? [];
@@ -225,8 +229,7 @@ describe.each(rows)(`%s (seed ${seed})`, (_, row) => {
         { weight: 1, arbitrary: fc.constantFrom(...callers) },
       ),
     });
-    // Logging out requires a new sign-in.
-    const spare = row.path === '/auth/logout' ? await service.token('whoever') : null;
+    const spare = endsSessions(row) ? await service.token('whoever') : null;
     await holds(
       row,
       whole.map(({ query: pairs, path: at, token, ...sent }) =>

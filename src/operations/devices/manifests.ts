@@ -101,11 +101,11 @@ const replacing = {
   changes: true,
   audit: 'journal',
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
-  needs: ['actors', 'audit', 'clock', 'manifests', 'newId', 'store'],
 } as const;
 
 export const registerManifest = operation({
   ...replacing,
+  needs: ['actors', 'audit', 'clock', 'manifests', 'newId', 'store'],
   name: 'registerManifest',
   summary: 'Register a manifest for a device, replacing its automatic one',
   responses: {
@@ -123,6 +123,7 @@ export const registerManifest = operation({
 
 export const updateManifest = operation({
   ...replacing,
+  needs: ['actors', 'audit', 'clock', 'manifests', 'newId', 'store'],
   name: 'updateManifest',
   summary: "Replace a device's own manifest; requires the version that it replaces, in the body or in If-Match",
   responses: {
