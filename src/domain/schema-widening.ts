@@ -6,6 +6,8 @@ import type { Json, JsonObject } from './values.ts';
 // Compares two schemas of the contract's subset (§5). Everything that is not proven narrower or equal counts as wider.
 
 const MAX_REASONS = 10;
+/** Comparisons of two values that cost as much as a pair of schemas. */
+const VALUES_PER_PAIR = 20;
 const TOO_COMPLEX = 'The parameters are too complex to be compared.';
 /** Pairs of schemas that are compared at most for one manifest: some 50 ms. A usual schema takes less than 50. */
 const MAX_PAIRS = 10_000;
@@ -28,6 +30,8 @@ export function widenings(before: JsonObject, after: JsonObject, budget = newCom
   return comparison.reasons;
 }
 
+const listedIn = ({ enum: values }: JsonObject): number => (Array.isArray(values) ? values.length : 1);
+
 /** `reasons` has the sentences found so far. */
 class Comparison {
   readonly reasons: string[] = [];
@@ -47,6 +51,8 @@ class Comparison {
     if (this.reasons.length >= MAX_REASONS) return;
     const values = finiteValues(after, root);
     if (values !== null) {
+      // Each of the values is compared with each of those before.
+      this.#budget.pairs -= Math.ceil((values.length * listedIn(before)) / VALUES_PER_PAIR);
       const added = values.find((value) => isValid(after, value, root) && !isValid(before, value, root));
       if (added !== undefined) this.#add(`${nameOf(at)} may be ${shown(added)}, which was refused before.`);
       return;

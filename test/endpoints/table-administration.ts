@@ -38,6 +38,7 @@ export const administrationRows: readonly Row[] = [
   },
   {
     ...{ method: 'GET', path: '/change-requests', role: 'admin', scope: 'read:commands', status: 200 },
+    alsoScope: 'read:manifests',
     request: async (world) => {
       await world.waitingChange();
       return { path: '/change-requests?waiting=true' };
@@ -46,6 +47,7 @@ export const administrationRows: readonly Row[] = [
   },
   {
     ...{ method: 'GET', path: '/change-requests/{change_id}', role: 'admin', scope: 'read:commands', status: 200 },
+    alsoScope: 'read:manifests',
     request: async (world) => ({ path: `/change-requests/${(await world.waitingChange()).changeId}` }),
   },
   {

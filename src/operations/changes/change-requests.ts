@@ -76,6 +76,8 @@ export const listChangeRequests = operation({
   output: z.object({ changes: z.array(changeRequestEntry), next_cursor: nextCursor }),
   role: 'admin',
   scope: 'read:commands',
+  // Change requests are about manifests, and show them.
+  alsoScope: 'read:manifests',
   changes: false,
   needs: ['clock', 'store'],
   async run({ store, clock }, { input: { limit, cursor, waiting = false }, caller }) {
@@ -101,6 +103,8 @@ export const getChangeRequest = operation({
   output: z.object({ change: changeRequestRecord }),
   role: 'admin',
   scope: 'read:commands',
+  // Change requests are about manifests, and show them.
+  alsoScope: 'read:manifests',
   changes: false,
   refuses: ['NOT_FOUND'],
   needs: ['clock', 'store'],
