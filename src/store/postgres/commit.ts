@@ -52,9 +52,9 @@ export class Committer {
     const values = statement.values(parameters, { expected: commits.length, atomic, shards });
     const creates = commits.some(({ readVersion }) => readVersion === 0);
     const row = await this.#write({ name: statement.name, text, values, noRetry: true }).catch((error) => {
-      // If the duplicate is a new actor, this stores the others. It is too rare for a prepared statement.
+      // If a new actor exists already, this stores the others. It is too rare for a prepared statement.
       const retryable =
-        error instanceof DataRefused && error.sqlState === UNIQUE_VIOLATION && creates && skipText !== null;
+        error instanceof DataRefused && mayBeDuplicate.includes(error.sqlState) && creates && skipText !== null;
       if (!retryable) throw error;
       return this.#write({ text: skipText, values, noRetry: true });
     });
@@ -91,7 +91,7 @@ export class Committer {
 const shardsOf = (commits: readonly ActorCommit[]): ReadonlySet<number> =>
   new Set(commits.map(({ tenantId }) => shardOf(tenantId)));
 
-/** SQLSTATE. */
-const UNIQUE_VIOLATION = '23505';
+/** SQLSTATE: unique_violation, and cardinality_violation if the effects of the duplicate change a row a second time. */
+const mayBeDuplicate: readonly string[] = ['23505', '21000'];
 
 const magnitude = (count: number): number => Math.trunc(Math.log10(count + 1));
