@@ -74,13 +74,16 @@ describe.runIf(hasChromium())('administration in the console', () => {
   });
 
   it('creates a key that is shown once, rotates and revokes it', async () => {
-    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
+      token: admin.token,
+      expects: [400],
+    });
     await open('/keys');
     await page.getByText('No keys yet.').waitFor();
     await page.getByRole('button', { name: 'New key …' }).click();
     await page.getByLabel('Name', { exact: true }).fill('Night shift');
     await page.getByRole('button', { name: 'Create key' }).click();
-    await page.getByText('must name scopes').waitFor();
+    await page.getByText('scopes: must name scopes').waitFor();
     await page.getByLabel('Everything that your role allows').check();
     expect(await page.getByLabel('read:devices').isDisabled()).toBe(true);
     await page.getByLabel('Only the scopes below').check();

@@ -27,8 +27,10 @@ describe.runIf(inject('redisUrl'))('with Redis', () => {
       expect((await again.request('GET', '/v1/auth/me')).body.user.ext_id).toBe('ada');
       const polled = await after.api().get(`/v1/auth/handshake/${code}`, { 'x-handshake-verifier': verifier });
       expect(polled.body.status).toBe('approved');
+      const commandLine = after.api(polled.body.access_token);
+      expect((await commandLine.get('/v1/auth/me')).status).toBe(200);
       expect((await again.request('POST', '/v1/auth/logout', { headers })).status).toBe(200);
-      expect((await after.api(polled.body.access_token).get('/v1/auth/me')).status).toBe(200);
+      expect((await commandLine.get('/v1/auth/me')).status).toBe(401);
       await after.stop();
     } finally {
       await deployment.remove();

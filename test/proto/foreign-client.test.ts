@@ -14,9 +14,11 @@ import { silentLog } from '../support/service.ts';
 const root = new URL('../../', import.meta.url).pathname;
 
 /** `buf curl` as the service would call a sidecar: it knows only the `.proto`, and writes and reads JSON. */
-function curl(address: string) {
+function curl(address: string, token: string) {
   const url = `http://${address}/cognition.v1.CognitionRuntime/Orchestrate`;
-  const args = ['curl', '--schema', 'proto', '--protocol', 'grpc', '--http2-prior-knowledge', '-d', '@-', url];
+  const header = `authorization: Bearer ${token}`;
+  const wire = ['--schema', 'proto', '--protocol', 'grpc', '--http2-prior-knowledge'];
+  const args = ['curl', ...wire, '--header', header, '-d', '@-', url];
   const child = spawn(`${root}node_modules/.bin/buf`, args, { cwd: root, stdio: ['pipe', 'pipe', 'pipe'] });
   onTestFinished(() => void child.kill('SIGKILL'));
   const sent = { out: '', err: '', code: null as number | null };
@@ -56,7 +58,7 @@ describe('a client that only uses the .proto', () => {
       ...{ data: null, note: null, phase: 'thinking', createdAt: Date.now(), nodes: [] },
     };
     const world = { tenantId, homeId, devices: [lamp], hash: 'a'.repeat(64) };
-    const client = curl(address);
+    const client = curl(address, `${sidecar.token()}`);
     client.send({ eventId: 1n, event: { case: 'capabilitySync', value: { sets: registryCapabilitySets() } } });
     const shown = { tenantId, homeId, deviceId: null, world, contexts: [context], contextsNotRead: 0, memories: [] };
     client.send({ eventId: 2n, event: { case: 'perceptionUpdate', value: buildPerceptionUpdate(shown) } });

@@ -76,6 +76,7 @@ export const rekey = operation({
   inMaintenance: true,
   refuses: ['VALIDATION_FAILED'],
   example: {
+    input: { dry_run: false },
     output: {
       master_keys: { current: 'fV3hGm0nB1s', next: null, previous: 'x9Q2pWz7KdE' },
       ...{ total: 2, examined: 2, resealed: 1, unreadable: 0 },

@@ -4,7 +4,8 @@ import { routes } from '../../../src/edges/rest/routes.ts';
 /** Contract §3: requests that are allowed under `maintenance_mode` although they change something. */
 const goesOn: readonly RegExp[] = [
   /^POST \/admin\//,
-  /^POST \/auth\/(session|link|logout|cli|cli\/.+)$/,
+  /^POST \/auth\/(session|link|logout|backchannel-logout|cli|cli\/.+)$/,
+  /^DELETE \/(auth\/sessions|auth\/sessions\/\{\w+\}|tenant\/members\/\{\w+\}\/sessions)$/,
   /^GET \/auth\/(login|callback|cli|handshake)(\/.*)?$/,
   /^POST \/ws\/ticket$/,
   /^POST \/firmware\/check$/,
@@ -12,7 +13,7 @@ const goesOn: readonly RegExp[] = [
   /^POST \/device\/\{\w+\}\/revoke$/,
   /^POST \/commands\/\{\w+\}\/cancel$/,
   /^POST \/plans\/\{\w+\}\/cancel$/,
-  /^POST \/(confirmations|cognition\/proposals)\/\{\w+\}\/refuse$/,
+  /^POST \/(confirmations|change-requests|cognition\/proposals)\/\{\w+\}\/refuse$/,
 ];
 
 it.each(routes.filter(({ operation }) => operation.changes).map((route) => [`${route.method} ${route.path}`, route]))(

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import type { ChangeStatus } from '../../../src/domain/change-request.ts';
 import { commandStatuses } from '../../../src/domain/command.ts';
 import { firmwareStatuses } from '../../../src/domain/firmware.ts';
 import {
@@ -23,7 +24,7 @@ interface Condition {
 }
 
 eachDatabase('conditions of the schema', (backend) => {
-  it('name only statuses that exist, and no status of a command', async () => {
+  it('name only statuses that exist, and none of the table of commands', async () => {
     const conditions = await backend().database.read<Condition>({
       text: `select indexrelid::regclass::text as relation, pg_get_expr(indpred, indrelid) as condition
           from pg_index where indpred is not null
@@ -34,7 +35,9 @@ eachDatabase('conditions of the schema', (backend) => {
     const found = conditions
       .filter(({ condition }) => /\bstatus\b/.test(condition))
       .map(({ relation, condition }) => `${relation}: ${statusesIn(condition).join(', ')}`);
+    const waiting: ChangeStatus = 'awaiting_confirmation';
     expect(found.sort()).toEqual([
+      `change_requests_waiting: ${waiting}`,
       `firmware: ${firmwareStatuses.join(', ')}`,
       'firmware: released',
       'proposals_open: pending, done',

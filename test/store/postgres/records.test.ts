@@ -178,7 +178,7 @@ eachStore('plain records', (backend, has) => {
     it('are created without a tenant on first use, and found again', async () => {
       const one = claims();
       const user = await identity().upsertUser(one);
-      expect(user).toEqual({ ...one, tenantId: null, role: 'none' });
+      expect(user).toEqual({ ...one, tenantId: null, role: 'none', notBefore: null });
       expect(await identity().upsertUser({ ...one, id: newId() })).toEqual(user);
       expect(await identity().user(user.id)).toEqual(user);
       expect(await identity().user(newId())).toBeNull();

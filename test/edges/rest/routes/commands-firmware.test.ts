@@ -11,7 +11,7 @@ let mine: TestTenant;
 let version = 0;
 let device: string;
 let release: string;
-const written: { deviceId: string; message: { params: object } }[] = [];
+const written: { deviceId: string; message: { params: object; supplement?: object } }[] = [];
 
 beforeAll(async () => {
   service = await startHttpServiceOnDatabase();
@@ -24,6 +24,9 @@ beforeEach(async () => {
   written.length = 0;
 });
 afterAll(() => service.close());
+
+/** The parameters that devices receive. */
+const received = () => written.map(({ message }) => ({ ...message.params, ...message.supplement }));
 
 async function released(more: object = HAND): Promise<string> {
   const requested = { device_type: 'smart_light', version: `1.${++version}.0`, ...more };
@@ -49,7 +52,8 @@ describe('update_firmware', () => {
     expect(written).toEqual([]);
     expect((await confirm(requested.body.dry_run_token)).status).toBe(202);
     const params = { firmware_id: release, version: `1.${version}.0`, ...HAND };
-    expect(written.map(({ message }) => message.params)).toEqual([params]);
+    expect(received()).toEqual([params]);
+    expect(written.map(({ message }) => message.params)).toEqual([{ firmware_id: release }]);
     const shown = await mine.call('GET', `/commands/${requested.body.command_id}`);
     expect(shown.body.command).toMatchObject({ params: { firmware_id: release }, safety_class: 'CRITICAL' });
     expect(JSON.stringify(shown.body)).not.toContain(HAND.url);
@@ -65,7 +69,7 @@ describe('update_firmware', () => {
     expect(requested.status).toBe(200);
     service.clock.advance(60_000);
     await confirm(requested.body.dry_run_token);
-    const [url] = written.map(({ message }) => (message.params as { url: string }).url) as [string];
+    const [{ url }] = received() as [{ url: string }];
     expect(Number(new URL(url).searchParams.get('expires'))).toBe(service.clock.now() + URL_LIFE_MS);
     expect(await (await fetch(url)).text()).toBe('firmware');
     const journal = await service.store.actors.journal({ kind: 'command', id: requested.body.command_id }, 50);
@@ -76,7 +80,7 @@ describe('update_firmware', () => {
     const requested = await update(release);
     await confirm(requested.body.dry_run_token);
     await mine.connect(device);
-    expect(written.map(({ message }) => message.params)).toMatchObject([{ firmware_id: release, ...HAND }]);
+    expect(received()).toMatchObject([{ firmware_id: release, ...HAND }]);
   });
 
   it('requires a released firmware of this device type and of this tenant', async () => {

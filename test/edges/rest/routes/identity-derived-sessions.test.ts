@@ -124,10 +124,10 @@ describe('signing out of a browser', () => {
 it('a session from a token that was presented at /mcp does not count as a person’s, over any number of steps', async () => {
   const first = await signedIn(token);
   const linked = await signedIn(codeIn((await change(first, '/v1/auth/link')).body.url));
-  expect((await change(linked, '/v1/auth/api-keys', { name: 'x' })).status).toBe(201);
+  expect((await change(linked, '/v1/auth/api-keys', { name: 'x', scopes: ['all'] })).status).toBe(201);
   const origin = { via: 'mcp', requestId: service.services.newId(), address: null };
   await service.identity.authenticate(token, origin);
-  expect((await change(linked, '/v1/auth/api-keys', { name: 'x' })).body.code).toBe('FORBIDDEN');
+  expect((await change(linked, '/v1/auth/api-keys', { name: 'x', scopes: ['all'] })).body.code).toBe('FORBIDDEN');
 });
 
 it('sessions and links are derived from each other 16 times at most', async () => {

@@ -111,7 +111,9 @@ describe('the list of sessions', () => {
   });
 
   it('is for persons, not for API keys and agents', async () => {
-    const { key } = (await service.call('POST', '/v1/auth/api-keys', { ...owner, body: { name: 'x' } })).body;
+    const { key } = (
+      await service.call('POST', '/v1/auth/api-keys', { ...owner, body: { name: 'x', scopes: ['all'] } })
+    ).body;
     for (const [method, path] of [
       ['GET', '/v1/auth/sessions'],
       ['DELETE', '/v1/auth/sessions'],
@@ -237,7 +239,9 @@ describe('signing out everywhere', () => {
   });
 
   it('leaves API keys and other members signed in', async () => {
-    const { key } = (await service.call('POST', '/v1/auth/api-keys', { ...owner, body: { name: 'x' } })).body;
+    const { key } = (
+      await service.call('POST', '/v1/auth/api-keys', { ...owner, body: { name: 'x', scopes: ['all'] } })
+    ).body;
     const user = await member('user');
     await service.call('DELETE', '/v1/auth/sessions', owner);
     expect([await statusOf(key), await statusOf(user.token)]).toEqual([200, 200]);
