@@ -176,7 +176,8 @@ describe('the sidecar as a child process', () => {
       `process.once('message', ({ token }) => {
          const isExposed = JSON.stringify([process.argv, process.env]).includes(token);
          process.send({ listening: [process.pid, token, isExposed].join(' ') });
-       });`,
+       });
+       setInterval(() => {}, 1000);`,
     );
     const { child, listened } = start({ entry });
     const tokens = new Set<string>();
