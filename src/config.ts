@@ -22,6 +22,7 @@ import {
   readServerUrl,
 } from './config/setting-readers.ts';
 import type { ClientSettingName, SettingName } from './config/settings.ts';
+import { defaultQuotas, type Quotas, quotaKinds } from './domain/quotas.ts';
 
 export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 export type LogLevel = (typeof logLevels)[number];
@@ -73,6 +74,8 @@ export interface Config {
   /** Requests per minute by tier; 0 is unlimited. */
   readonly rateLimits: Readonly<Record<string, number>>;
   readonly defaultTier: string;
+  /** What tenants may have. */
+  readonly quotas: Quotas;
   readonly sessionMaxAgeS: number;
   readonly deviceRate: Readonly<{ perSecond: number; burst: number }>;
   readonly mqttMaxConnections: number;
@@ -114,6 +117,7 @@ export function readConfig(env: Environment = process.env, terminal: boolean = p
     llm: readLlm(read),
     rateLimits,
     defaultTier,
+    quotas: readQuotas(read),
     sessionMaxAgeS: readInteger(read, 'SESSION_MAX_AGE', 43_200, 60, 31_536_000),
     deviceRate: readDeviceRate(read),
     mqttMaxConnections: readInteger(read, 'MQTT_MAX_CONNECTIONS', 20_000, 1, 10_000_000),
@@ -358,6 +362,15 @@ function readMetricsToken(read: ReadSetting): string | null {
     throw new ConfigError('METRICS_TOKEN', 'must be 16 to 255 characters: letters, digits and . _ ~ + / -');
   }
   return token;
+}
+
+function readQuotas(read: ReadSetting): Quotas {
+  const { base, factors } = defaultQuotas;
+  const kinds = Object.keys(quotaKinds);
+  return {
+    base: { ...base, ...readNamedNumbers(read, 'QUOTAS', base, { names: kinds, min: 0, max: 100_000_000 }) },
+    factors: readNamedNumbers(read, 'QUOTA_FACTORS', factors, { min: 0, max: 1_000_000 }),
+  };
 }
 
 function readDeviceRate(read: ReadSetting): { perSecond: number; burst: number } {

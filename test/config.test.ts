@@ -6,6 +6,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { ConfigError, type Environment } from '../src/config/setting-readers.ts';
 import { type SettingName, settingsTable } from '../src/config/settings.ts';
 import { httpUrl, mqttUrl, readConfig } from '../src/config.ts';
+import { defaultQuotas } from '../src/domain/quotas.ts';
 import { expectNoLibraryText } from './support/error-texts.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'twinkeep-config-'));
@@ -50,6 +51,7 @@ describe('an empty environment', () => {
       llm: null,
       rateLimits: { free: 60, pro: 300 },
       defaultTier: 'free',
+      quotas: defaultQuotas,
       sessionMaxAgeS: 43_200,
       deviceRate: { perSecond: 50, burst: 500 },
       mqttMaxConnections: 20_000,
@@ -154,6 +156,12 @@ describe('a configuration', () => {
 
   it('replaces all tiers when tiers are set', () => {
     expect(read({ RATE_LIMITS: 'basic=10, gold=0', DEFAULT_TIER: 'gold' }).rateLimits).toEqual({ basic: 10, gold: 0 });
+  });
+
+  it('of quotas is merged with the defaults, and factors are by tier', () => {
+    const { base, factors } = read({ QUOTAS: 'homes=5,devices=0', QUOTA_FACTORS: 'gold=0' }).quotas;
+    expect(base).toEqual({ ...defaultQuotas.base, homes: 5, devices: 0 });
+    expect(factors).toEqual({ gold: 0 });
   });
 
   it('removes the slash at the end of public URLs', () => {

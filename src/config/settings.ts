@@ -130,6 +130,16 @@ export const settingsTable = [
   setting('RATE_LIMITS', 'free=60,pro=300', 'requests per minute and tenant, by tier; name=0 is unlimited'),
   setting('DEFAULT_TIER', 'free', 'tier of a new tenant'),
   setting(
+    'QUOTAS',
+    'devices=10000,homes=1000,home_rooms=100,groups=1000,group_devices=1000,artifact_mib=1024',
+    'what a tenant has at most, `home_rooms` in each home and `group_devices` in each group; 0 is unlimited',
+  ),
+  setting(
+    'QUOTA_FACTORS',
+    'pro=10',
+    'by tier: by what its QUOTAS are multiplied, 1 if it is not named; 0 is unlimited',
+  ),
+  setting(
     'DEVICE_RATE',
     '50/500',
     'messages per second and burst of one device; above it reading from its socket pauses',

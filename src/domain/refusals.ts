@@ -16,6 +16,7 @@ export const refusals = {
   DEVICE_REVOKED: { status: 403, title: 'The device is revoked' },
   CONFIRMATION_FAILED: { status: 403, title: 'The confirmation failed' },
   FORBIDDEN: { status: 403, title: 'Not allowed' },
+  QUOTA_REACHED: { status: 403, title: 'The quota of the tenant is reached' },
   CSRF_FAILED: { status: 403, title: 'The CSRF token is missing or wrong' },
   NOT_FOUND: { status: 404, title: 'Not found' },
   METHOD_NOT_ALLOWED: { status: 405, title: 'Method not allowed' },

@@ -103,6 +103,7 @@ const initialSettings = (config: Config): OperationSettings => ({
   defaultTier: config.defaultTier,
   sessionMaxAgeS: config.sessionMaxAgeS,
   rateLimits: config.rateLimits,
+  quotas: config.quotas,
   cloudPublicKeys: announcedKeys(config.keys),
   changelog: parseChangelog(readFileSync(new URL('../../CHANGELOG.md', import.meta.url), 'utf8')),
 });

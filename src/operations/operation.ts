@@ -4,6 +4,7 @@ import type { ChangeRequest } from '../domain/change-request.ts';
 import type { ChangelogEntry } from '../domain/changelog.ts';
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
+import type { Quotas } from '../domain/quotas.ts';
 import type { Outcome, RefusalCode } from '../domain/refusals.ts';
 import type { Role } from '../domain/roles.ts';
 import type { NeededScope, Scope } from '../domain/scopes.ts';
@@ -206,6 +207,8 @@ export interface OperationSettings {
   sessionMaxAgeS: number;
   /** Requests a minute by tier; 0 is unlimited. */
   rateLimits: Readonly<Record<string, number>>;
+  /** What tenants may have, by tier. */
+  quotas: Quotas;
   /**
    * Ed25519 keys that sign messages to Ed25519 devices, 32 raw bytes, base64url: the current one, then those that will
    * sign or have signed.

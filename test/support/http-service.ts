@@ -9,6 +9,7 @@ import { v7 } from 'uuid';
 import type { LocalShards } from '../../src/actors/owned-shards.ts';
 import { Runtime } from '../../src/actors/runtime.ts';
 import type { Log } from '../../src/domain/log.ts';
+import { defaultQuotas } from '../../src/domain/quotas.ts';
 import { makeSealer, type Sealer } from '../../src/domain/sealing.ts';
 import { makeUrlSigner } from '../../src/domain/signed-url.ts';
 import { type GraphqlEdge, makeGraphql } from '../../src/edges/graphql/edge.ts';
@@ -232,6 +233,7 @@ export async function startHttpServiceOn<Kept extends Store>(
       defaultTier: 'free',
       sessionMaxAgeS: 43_200,
       rateLimits: rateLimits ?? { free: 0, pro: 0 },
+      quotas: defaultQuotas,
       cloudPublicKeys: [],
       changelog: [
         { version: 'Unreleased', date: null, changes: ['Added: something'] },

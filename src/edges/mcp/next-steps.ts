@@ -32,6 +32,7 @@ export const nextSteps: Readonly<Record<RefusalCode, string>> = {
   MAINTENANCE: 'Reading still works. Wait before you change anything.',
   COMMANDS_DISABLED: 'Commands are disabled at the moment. Wait, or inform the user.',
   COGNITION_DISABLED: 'Wait, or inform the user.',
+  QUOTA_REACHED: 'The tenant has as many of these as it may have. Inform the user.',
   BETA_LIMIT_REACHED: 'No more devices can be registered. Inform the user.',
   REGISTRATION_LOCKED: 'Registration is locked at the moment. Inform the user.',
   STORE_UNAVAILABLE: 'Check whether the change was applied, then try again in a few seconds.',

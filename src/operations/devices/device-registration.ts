@@ -8,6 +8,7 @@ import type { DeviceEvent } from '../../machines/device-types.ts';
 import { type Placement, resolvePlacement, withPlacementLock } from '../homes/placement.ts';
 import { displayName, idOf } from '../inputs.ts';
 import { type Answer, type Call, operation, type Services, tenantOf } from '../operation.ts';
+import { withinQuota } from '../quota-checks.ts';
 import { withinBetaLimit } from './beta-limit.ts';
 import { generateKey, publicKey } from './device-keys.ts';
 
@@ -57,7 +58,7 @@ export const registerDevice = operation({
   changes: true,
   audit: 'journal',
   stoppedBy: 'registration_lock',
-  refuses: ['NOT_FOUND', 'BETA_LIMIT_REACHED'],
+  refuses: ['NOT_FOUND', 'QUOTA_REACHED', 'BETA_LIMIT_REACHED'],
   example: {
     input: { device_type: 'smart_light', home_id: '0195d9a2-7f00-7000-8000-000000000001', name: 'Desk lamp' },
   },
@@ -67,9 +68,9 @@ export const registerDevice = operation({
     return withPlacementLock(services, tenantId, async () => {
       const placement = await resolvePlacement(services, tenantId, call.input, { homeId: null, roomId: null });
       if (!placement.ok) return placement;
-      return withinBetaLimit(services, () =>
-        register(services, call, { homeId: null, roomId: null, ...placement.value }),
-      );
+      const add = () => register(services, call, { homeId: null, roomId: null, ...placement.value });
+      const count = () => services.store.devices.count(tenantId);
+      return withinQuota(services, tenantId, 'devices', count, () => withinBetaLimit(services, add));
     });
   },
 });

@@ -5,6 +5,7 @@ import { uuid } from '../../domain/uuid-schema.ts';
 import { isActiveSnapshot } from '../../machines/tenant-record.ts';
 import { idOf, notFound } from '../inputs.ts';
 import { operation, tenantOf } from '../operation.ts';
+import { quotaRefusal } from '../quota-checks.ts';
 import { releaseLockKey } from './firmware.ts';
 import { RELEASE_EXAMPLE, releaseRecord, releaseRecordOf } from './firmware-view.ts';
 
@@ -12,6 +13,8 @@ import { RELEASE_EXAMPLE, releaseRecord, releaseRecordOf } from './firmware-view
 
 /** Per tenant; withdrawn releases have no artifact. */
 const MAX_ARTIFACTS = 100;
+
+const MIB = 1024 * 1024;
 
 const NOT_A_DRAFT = 'Artifacts can be uploaded to drafts only.';
 
@@ -24,7 +27,7 @@ export const putArtifact = operation({
   role: 'admin',
   scope: 'write:firmware',
   changes: true,
-  refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION', 'CONFLICT'],
+  refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION', 'CONFLICT', 'QUOTA_REACHED'],
   example: {
     output: {
       status: 'uploaded',
@@ -32,32 +35,40 @@ export const putArtifact = operation({
       release: { ...RELEASE_EXAMPLE, status: 'draft', rollout_percent: 100, released_at: null },
     },
   },
-  needs: ['artifacts', 'locks', 'store'],
+  needs: ['actors', 'artifacts', 'locks', 'settings', 'store'],
   async run(services, { input: { id }, caller, upload = null }) {
     const { store, artifacts, locks } = services;
     const tenantId = tenantOf(caller);
     const draft = await store.firmware.find(tenantId, id);
     if (draft === null) return notFound('firmware');
     if (draft.status !== 'draft') return refuse('ILLEGAL_TRANSITION', NOT_A_DRAFT);
-    if (draft.artifact === null && (await store.firmware.countArtifacts(tenantId)) >= MAX_ARTIFACTS) {
+    const { count } = await store.firmware.countArtifacts(tenantId);
+    if (draft.artifact === null && count >= MAX_ARTIFACTS) {
       return refuse('CONFLICT', `The tenant has ${MAX_ARTIFACTS} artifacts, the maximum: withdraw old releases first.`);
     }
     if (upload === null) return refuse('VALIDATION_FAILED', 'The artifact is missing.');
     const received = await artifacts.receive(tenantId, upload);
     if (!received.ok) return received;
     const { name, bytes, checksum } = received.value;
-    return locks.exclusive(releaseLockKey(id), async () => {
+    const assign = async () => {
       const release = await store.firmware.find(tenantId, id);
-      if (release?.status !== 'draft') {
-        await artifacts.discard(name);
-        return release === null ? notFound('firmware') : refuse('ILLEGAL_TRANSITION', NOT_A_DRAFT);
-      }
+      if (release === null) return notFound('firmware');
+      if (release.status !== 'draft') return refuse('ILLEGAL_TRANSITION', NOT_A_DRAFT);
+      const tooMany = await quotaRefusal(services, tenantId, 'artifact_mib', async () => {
+        const stored = await store.firmware.countArtifacts(tenantId);
+        return (stored.bytes - (release.artifact?.bytes ?? 0) + bytes) / MIB;
+      });
+      if (tooMany !== null) return tooMany;
       const uploaded = { ...release, url: null, checksum, artifact: { name, bytes } };
       // If this fails, the row may or may not refer to the file; the orphan sweep resolves it.
       await store.firmware.update(uploaded);
       if (release.artifact !== null) await artifacts.discard(release.artifact.name);
       return done({ body: { status: 'uploaded' as const, id, release: releaseRecordOf(services, uploaded) } });
-    });
+    };
+    // The second lock is for the sum over all artifacts of the tenant.
+    const answer = await locks.exclusive(releaseLockKey(id), () => locks.exclusive(`artifacts:${tenantId}`, assign));
+    if (!answer.ok) await artifacts.discard(name);
+    return answer;
   },
 });
 

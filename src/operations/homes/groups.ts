@@ -6,6 +6,7 @@ import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { cursorAfter, cursorsIn, displayName, idOf, nextCursor, notFound, paging, slug, startOf } from '../inputs.ts';
 import { operation, type Services, tenantOf } from '../operation.ts';
+import { quotaRefusal, withinQuota } from '../quota-checks.ts';
 
 /** The maximum number of targets of one command (contract §5). */
 const MAX_DEVICES = 500;
@@ -53,24 +54,30 @@ export const createGroup = operation({
   scope: 'write:groups',
   changes: true,
   auditSubject: (_, { slug }) => `group:${slug}`,
-  refuses: ['NOT_FOUND'],
+  refuses: ['NOT_FOUND', 'QUOTA_REACHED'],
   example: {
     input: { name: GROUP.name, description: GROUP.description, device_ids: GROUP.device_ids },
     output: { status: 'created', slug: GROUP.slug },
   },
-  needs: ['clock', 'store'],
+  needs: ['actors', 'clock', 'locks', 'settings', 'store'],
   async run(services, { input, caller, idempotent }) {
-    const { store, clock } = services;
+    const { clock } = services;
+    const { records } = services.store;
     const tenantId = tenantOf(caller);
     const devices = await ownDeviceIds(services, tenantId, input.device_ids);
     if (!devices.ok) return devices;
-    for (let n = 1; ; n++) {
-      const slug = slugFrom(input.name, n === 1 ? undefined : n < 10 ? n : randomBytes(4).toString('hex'));
-      const answer = { body: { status: 'created' as const, slug } };
-      const { name, description = null } = input;
-      const record = { tenantId, slug, name, description, deviceIds: devices.value, createdAt: clock.now() };
-      if (await store.records.insertGroup(record, idempotent?.toRow(answer))) return done(answer);
-    }
+    const tooMany = await quotaRefusal(services, tenantId, 'group_devices', () => devices.value.length);
+    if (tooMany !== null) return tooMany;
+    const insert = async () => {
+      for (let n = 1; ; n++) {
+        const slug = slugFrom(input.name, n === 1 ? undefined : n < 10 ? n : randomBytes(4).toString('hex'));
+        const answer = { body: { status: 'created' as const, slug } };
+        const { name, description = null } = input;
+        const record = { tenantId, slug, name, description, deviceIds: devices.value, createdAt: clock.now() };
+        if (await records.insertGroup(record, idempotent?.toRow(answer))) return done(answer);
+      }
+    };
+    return withinQuota(services, tenantId, 'groups', () => records.countGroups(tenantId), insert);
   },
 });
 
@@ -117,12 +124,12 @@ export const joinGroup = operation({
   scope: 'write:groups',
   changes: true,
   auditSubject: ({ input }) => `group:${input.slug}`,
-  refuses: ['NOT_FOUND'],
+  refuses: ['NOT_FOUND', 'QUOTA_REACHED'],
   example: {
     input: { device_ids: GROUP.device_ids },
     output: { status: 'joined', slug: GROUP.slug, device_ids: GROUP.device_ids },
   },
-  needs: ['locks', 'store'],
+  needs: ['actors', 'locks', 'settings', 'store'],
   async run(services, { input, caller, idempotent }) {
     const { records } = services.store;
     const tenantId = tenantOf(caller);
@@ -132,6 +139,9 @@ export const joinGroup = operation({
       const found = await records.group(tenantId, input.slug);
       if (found === null) return notFound('group');
       const all = [...new Set([...found.deviceIds, ...devices.value])];
+      const grows = all.length > found.deviceIds.length;
+      const tooMany = grows ? await quotaRefusal(services, tenantId, 'group_devices', () => all.length) : null;
+      if (tooMany !== null) return tooMany;
       const answer = { body: { status: 'joined' as const, slug: input.slug, device_ids: all } };
       const joined = await records.joinGroup(tenantId, input.slug, devices.value, idempotent?.toRow(answer));
       return joined === null ? notFound('group') : done(answer);

@@ -17,6 +17,7 @@ import {
   timezone,
 } from '../inputs.ts';
 import { operation, tenantOf } from '../operation.ts';
+import { withinQuota } from '../quota-checks.ts';
 import { unplaceDevices, withExclusivePlacementLock, withPlacementLock } from './placement.ts';
 
 export const homeRecord = z
@@ -54,21 +55,20 @@ export const createHome = operation({
   changes: true,
   auditSubject: (_, { id }) => `home:${id}`,
   example: { input: { home_name: 'Lakeside', timezone: 'Europe/Berlin' }, output: createdBody(HOME.id).body },
-  needs: ['clock', 'newId', 'store'],
-  async run({ store, clock, newId }, { input, caller, idempotent }) {
-    const id = newId();
-    const answer = createdBody(id);
-    await store.records.insertHome(
-      {
-        id,
-        tenantId: tenantOf(caller),
-        name: input.home_name,
-        timezone: input.timezone ?? null,
-        createdAt: clock.now(),
-      },
-      idempotent?.toRow(answer),
-    );
-    return done(answer);
+  refuses: ['QUOTA_REACHED'],
+  needs: ['actors', 'clock', 'locks', 'newId', 'settings', 'store'],
+  run(services, { input, caller, idempotent }) {
+    const { clock, newId } = services;
+    const { records } = services.store;
+    const tenantId = tenantOf(caller);
+    const insert = async () => {
+      const { home_name: name, timezone = null } = input;
+      const home = { id: newId(), tenantId, name, timezone, createdAt: clock.now() };
+      const answer = createdBody(home.id);
+      await records.insertHome(home, idempotent?.toRow(answer));
+      return done(answer);
+    };
+    return withinQuota(services, tenantId, 'homes', () => records.countHomes(tenantId), insert);
   },
 });
 
@@ -165,19 +165,22 @@ export const createRoom = operation({
   scope: 'write:homes',
   changes: true,
   auditSubject: (_, { id }) => `room:${id}`,
-  refuses: ['NOT_FOUND'],
+  refuses: ['NOT_FOUND', 'QUOTA_REACHED'],
   example: { input: { name: 'Kitchen' }, output: createdBody(ROOM.id).body },
-  needs: ['clock', 'locks', 'newId', 'store'],
-  async run(services, { input, caller, idempotent }) {
-    const { store, clock, newId } = services;
+  needs: ['actors', 'clock', 'locks', 'newId', 'settings', 'store'],
+  async run(services, { input: { homeId, name }, caller, idempotent }) {
+    const { clock, newId } = services;
+    const { records } = services.store;
     const tenantId = tenantOf(caller);
-    return withPlacementLock(services, tenantId, async () => {
-      if ((await store.records.home(tenantId, input.homeId)) === null) return notFound('home');
-      const id = newId();
-      const answer = createdBody(id);
-      const room = { id, tenantId, homeId: input.homeId, name: input.name, createdAt: clock.now() };
-      await store.records.insertRoom(room, idempotent?.toRow(answer));
+    const insert = async () => {
+      const room = { id: newId(), tenantId, homeId, name, createdAt: clock.now() };
+      const answer = createdBody(room.id);
+      await records.insertRoom(room, idempotent?.toRow(answer));
       return done(answer);
+    };
+    return withPlacementLock(services, tenantId, async () => {
+      if ((await records.home(tenantId, homeId)) === null) return notFound('home');
+      return withinQuota(services, tenantId, 'home_rooms', () => records.countRooms(tenantId, homeId), insert);
     });
   },
 });

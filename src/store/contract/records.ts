@@ -34,12 +34,14 @@ export interface RecordStore {
   deleteHome(tenantId: Uuid, id: Uuid): Promise<boolean>;
   home(tenantId: Uuid, id: Uuid): Promise<Home | null>;
   homes(tenantId: Uuid, limit: number, after?: Position): Promise<Page<Home>>;
+  countHomes(tenantId: Uuid): Promise<number>;
   /** The tenant's homes among these ids, in any order. */
   findHomes(tenantId: Uuid, ids: readonly Uuid[]): Promise<Home[]>;
   insertRoom(room: Room, idempotency?: IdempotencyRow | null): Promise<void>;
   deleteRoom(tenantId: Uuid, homeId: Uuid, id: Uuid): Promise<boolean>;
   room(tenantId: Uuid, id: Uuid): Promise<Room | null>;
   rooms(tenantId: Uuid, homeId: Uuid, limit: number, after?: Position): Promise<Page<Room>>;
+  countRooms(tenantId: Uuid, homeId: Uuid): Promise<number>;
   /** The tenant's rooms among these ids, in any order. */
   findRooms(tenantId: Uuid, ids: readonly Uuid[]): Promise<Room[]>;
   /** The newest rooms of each home, newest first. */
@@ -56,4 +58,5 @@ export interface RecordStore {
   deleteGroup(tenantId: Uuid, slug: string): Promise<boolean>;
   group(tenantId: Uuid, slug: string): Promise<Group | null>;
   groups(tenantId: Uuid, limit: number, after?: Position): Promise<Page<Group>>;
+  countGroups(tenantId: Uuid): Promise<number>;
 }

@@ -3,6 +3,7 @@ import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { DeviceFilter, DeviceRow, DeviceStore, Manifest } from '../contract.ts';
 import { contextField } from './actors.ts';
 import { CoalescedReads } from './coalesced-reads.ts';
+import { countRows } from './count-rows.ts';
 import { type Database, idArray, type SqlValue } from './database.ts';
 import type { DeviceCounts } from './device-counts.ts';
 import { keyHistoryOf, validKeys } from './device-keys.ts';
@@ -85,14 +86,8 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
     (await database.read<{ id: Uuid }>({ name, text: `select id from devices where ${text}`, values })).map(
       (row) => row.id,
     );
-  const count = async (name: string, text: string, values: readonly SqlValue[]): Promise<number> => {
-    const [row] = await database.read<{ n: number }>({
-      name,
-      text: `select count(*) as n from devices where ${text}`,
-      values,
-    });
-    return row?.n ?? 0;
-  };
+  const count = (name: string, condition: string, values: readonly SqlValue[]): Promise<number> =>
+    countRows(database, name, `devices where ${condition}`, values);
 
   return {
     async list(tenantId, filter, limit, after) {

@@ -117,12 +117,13 @@ export const firmwareStore = (database: Database): FirmwareStore => ({
   },
 
   async countArtifacts(tenantId) {
-    const [row] = await database.read<{ count: number }>({
+    const [row] = await database.read<{ count: number; bytes: number }>({
       name: 'firmware_artifacts',
-      text: 'select count(*)::integer as count from firmware where tenant_id = $1 and artifact is not null',
+      text: `select count(*)::integer as count, coalesce(sum(artifact_bytes), 0)::bigint as bytes
+        from firmware where tenant_id = $1 and artifact is not null`,
       values: [tenantId],
     });
-    return row?.count ?? 0;
+    return row ?? { count: 0, bytes: 0 };
   },
 
   async beginArtifact(name, at) {

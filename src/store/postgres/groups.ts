@@ -1,5 +1,6 @@
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { Group, RecordStore } from '../contract.ts';
+import { countRows } from './count-rows.ts';
 import { type Database, idArray } from './database.ts';
 import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
 import { pageOf } from './keyset-pagination.ts';
@@ -28,7 +29,10 @@ const groupOf = (row: GroupRow): Group => ({
   createdAt: row.created_at,
 });
 
-type GroupStore = Pick<RecordStore, 'insertGroup' | 'joinGroup' | 'leaveGroup' | 'deleteGroup' | 'group' | 'groups'>;
+type GroupStore = Pick<
+  RecordStore,
+  'insertGroup' | 'joinGroup' | 'leaveGroup' | 'deleteGroup' | 'group' | 'groups' | 'countGroups'
+>;
 
 /** Groups and their members; the slug identifies a group within its tenant. */
 export function groupStore(database: Database): GroupStore {
@@ -109,5 +113,7 @@ export function groupStore(database: Database): GroupStore {
       });
       return pageOf(rows.map(groupOf), limit, ({ createdAt, slug }) => ({ createdAt, id: slug }));
     },
+
+    countGroups: (tenantId) => countRows(database, 'groups_count', 'groups where tenant_id = $1', [tenantId]),
   };
 }

@@ -1,5 +1,6 @@
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { Home, RecordStore, Room } from '../contract.ts';
+import { countRows } from './count-rows.ts';
 import type { Database } from './database.ts';
 import { idArray } from './database.ts';
 import { groupStore } from './groups.ts';
@@ -90,6 +91,8 @@ export const recordStore = (database: Database): RecordStore => ({
     return pageOf(rows.map(homeOf), limit, position);
   },
 
+  countHomes: (tenantId) => countRows(database, 'homes_count', 'homes where tenant_id = $1', [tenantId]),
+
   async findHomes(tenantId, ids) {
     const rows = await database.read<HomeRow>({
       name: 'homes_find',
@@ -116,6 +119,9 @@ export const recordStore = (database: Database): RecordStore => ({
     });
     return rows.length > 0;
   },
+
+  countRooms: (tenantId, homeId) =>
+    countRows(database, 'rooms_count', 'rooms where home_id = $2 and tenant_id = $1', [tenantId, homeId]),
 
   async room(tenantId, id) {
     const [row] = await database.read<RoomRow>({

@@ -3,6 +3,7 @@ import { Runtime } from '../../../src/actors/runtime.ts';
 import type { RuntimeLimits } from '../../../src/actors/runtime-limits.ts';
 import type { Lease } from '../../../src/domain/lease.ts';
 import type { Log } from '../../../src/domain/log.ts';
+import { defaultQuotas } from '../../../src/domain/quotas.ts';
 import { makeSealer } from '../../../src/domain/sealing.ts';
 import { makeUrlSigner } from '../../../src/domain/signed-url.ts';
 import { MqttSessionLayer } from '../../../src/edges/mqtt/edge.ts';
@@ -100,6 +101,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     publicCounts: true,
     defaultTier: 'free',
     rateLimits: { free: parts.requestsPerMinute },
+    quotas: defaultQuotas,
     cloudPublicKeys: [],
     changelog: [],
   };

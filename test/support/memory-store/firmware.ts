@@ -101,11 +101,10 @@ const releases = (session: Session): Releases => ({
     ),
 
   countArtifacts: (tenantId) =>
-    session.read(
-      'firmware.countArtifacts',
-      [tenantId],
-      (tables, tenantId) => tables.firmware.where((one) => one.tenantId === tenantId && one.artifact !== null).length,
-    ),
+    session.read('firmware.countArtifacts', [tenantId], (tables, tenantId) => {
+      const stored = tables.firmware.where((one) => one.tenantId === tenantId && one.artifact !== null);
+      return { count: stored.length, bytes: stored.reduce((sum, { artifact }) => sum + (artifact?.bytes ?? 0), 0) };
+    }),
 });
 
 export const firmwareStore = (session: Session): FirmwareStore => ({

@@ -31,7 +31,10 @@ function shown(tables: Tables, group: Group): Group {
   return { ...group, deviceIds: deviceIds.sort() };
 }
 
-type GroupStore = Pick<RecordStore, 'insertGroup' | 'joinGroup' | 'leaveGroup' | 'deleteGroup' | 'group' | 'groups'>;
+type GroupStore = Pick<
+  RecordStore,
+  'insertGroup' | 'joinGroup' | 'leaveGroup' | 'deleteGroup' | 'group' | 'groups' | 'countGroups'
+>;
 
 export const groupStore = (session: Session): GroupStore => ({
   insertGroup: (group, idempotency) =>
@@ -84,4 +87,11 @@ export const groupStore = (session: Session): GroupStore => ({
       const page = newestFirst(own, ({ createdAt, slug }) => ({ createdAt, id: slug }), limit, after);
       return { ...page, items: page.items.map((group) => shown(tables, group)) };
     }),
+
+  countGroups: (tenantId) =>
+    session.read(
+      'records.countGroups',
+      [tenantId],
+      (tables, tenantId) => tables.groups.where((group) => group.tenantId === tenantId).length,
+    ),
 });

@@ -12,7 +12,10 @@ const roomColumns: Columns<Room> = { id: uuid, tenantId: uuid, homeId: uuid, nam
 
 const positionOf = <T extends Home | Room>(row: T): T => row;
 
-type HomeStore = Pick<RecordStore, 'insertHome' | 'updateHome' | 'deleteHome' | 'home' | 'homes' | 'findHomes'>;
+type HomeStore = Pick<
+  RecordStore,
+  'insertHome' | 'updateHome' | 'deleteHome' | 'home' | 'homes' | 'countHomes' | 'findHomes'
+>;
 
 const homeStore = (session: Session): HomeStore => ({
   insertHome: (home, idempotency) =>
@@ -56,13 +59,23 @@ const homeStore = (session: Session): HomeStore => ({
       ),
     ),
 
+  countHomes: (tenantId) =>
+    session.read(
+      'records.countHomes',
+      [tenantId],
+      (tables, tenantId) => tables.homes.where((home) => home.tenantId === tenantId).length,
+    ),
+
   findHomes: (tenantId, ids) =>
     session.read('records.findHomes', [tenantId, ids], (tables, tenantId, ids) =>
       tables.homes.where((home) => home.tenantId === tenantId && ids.includes(home.id)),
     ),
 });
 
-type RoomStore = Pick<RecordStore, 'insertRoom' | 'deleteRoom' | 'room' | 'rooms' | 'findRooms' | 'roomsOf'>;
+type RoomStore = Pick<
+  RecordStore,
+  'insertRoom' | 'deleteRoom' | 'room' | 'rooms' | 'countRooms' | 'findRooms' | 'roomsOf'
+>;
 
 const roomStore = (session: Session): RoomStore => ({
   insertRoom: (room, idempotency) =>
@@ -94,6 +107,14 @@ const roomStore = (session: Session): RoomStore => ({
         limit,
         after,
       ),
+    ),
+
+  countRooms: (tenantId, homeId) =>
+    session.read(
+      'records.countRooms',
+      [tenantId, homeId],
+      (tables, tenantId, homeId) =>
+        tables.rooms.where((room) => room.tenantId === tenantId && room.homeId === homeId).length,
     ),
 
   findRooms: (tenantId, ids) =>

@@ -147,6 +147,8 @@ const records: Record<string, Read> = {
       await each(ids(model, 'home', 4), (homeId) => pages((after) => records.rooms(tenantId, homeId, 3, after))),
       await records.roomsOf(tenantId, ids(model, 'home', 4), 1),
       await pages((after) => records.groups(tenantId, 3, after)),
+      [await records.countHomes(tenantId), await records.countGroups(tenantId)],
+      await each(ids(model, 'home', 4), (homeId) => records.countRooms(tenantId, homeId)),
     ]),
   people: async ({ identity, members, keys, userSessions }, model) => [
     await each(ids(model, 'user', 4), (id) => identity.user(id)),

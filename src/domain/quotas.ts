@@ -1,0 +1,26 @@
+/** What quotas limit, and how a refusal names it. `home_rooms` holds for each home, `group_devices` for each group. */
+export const quotaKinds = {
+  devices: 'devices',
+  homes: 'homes',
+  home_rooms: 'rooms in one home',
+  groups: 'groups',
+  group_devices: 'devices in one group',
+  artifact_mib: 'MiB of firmware artifacts',
+} as const;
+export type QuotaKind = keyof typeof quotaKinds;
+
+export interface Quotas {
+  /** Of a tier with factor 1; 0 is unlimited. */
+  base: Readonly<Record<QuotaKind, number>>;
+  /** By tier: what `base` is multiplied by, 1 for a tier without one; 0 is unlimited. */
+  factors: Readonly<Record<string, number>>;
+}
+
+export const defaultQuotas: Quotas = {
+  base: { devices: 10_000, homes: 1_000, home_rooms: 100, groups: 1_000, group_devices: 1_000, artifact_mib: 1_024 },
+  factors: { pro: 10 },
+};
+
+/** 0 is unlimited. */
+export const quotaOf = ({ base, factors }: Quotas, kind: QuotaKind, tier: string): number =>
+  base[kind] * ((Object.hasOwn(factors, tier) ? factors[tier] : null) ?? 1);
