@@ -74,6 +74,10 @@ export interface Config {
   /** Requests per minute by tier; 0 is unlimited. */
   readonly rateLimits: Readonly<Record<string, number>>;
   readonly defaultTier: string;
+  /** Requests per minute of one key or user, by tier; none for a tier without one. */
+  readonly credentialRateLimits: Readonly<Record<string, number>>;
+  /** Requests per minute with credentials from one client address; 0 is unlimited. */
+  readonly addressRateLimit: number;
   /** What tenants may have. */
   readonly quotas: Quotas;
   readonly sessionMaxAgeS: number;
@@ -117,6 +121,8 @@ export function readConfig(env: Environment = process.env, terminal: boolean = p
     llm: readLlm(read),
     rateLimits,
     defaultTier,
+    credentialRateLimits: readNamedNumbers(read, 'CREDENTIAL_RATE_LIMITS', {}, { min: 1, max: 1_000_000 }),
+    addressRateLimit: readInteger(read, 'ADDRESS_RATE_LIMIT', 0, 0, 1_000_000),
     quotas: readQuotas(read),
     sessionMaxAgeS: readInteger(read, 'SESSION_MAX_AGE', 43_200, 60, 31_536_000),
     deviceRate: readDeviceRate(read),

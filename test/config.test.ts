@@ -51,7 +51,7 @@ describe('an empty environment', () => {
       llm: null,
       rateLimits: { free: 60, pro: 300 },
       defaultTier: 'free',
-      quotas: defaultQuotas,
+      ...{ credentialRateLimits: {}, addressRateLimit: 0, quotas: defaultQuotas },
       sessionMaxAgeS: 43_200,
       deviceRate: { perSecond: 50, burst: 500 },
       mqttMaxConnections: 20_000,

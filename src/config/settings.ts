@@ -130,6 +130,16 @@ export const settingsTable = [
   setting('RATE_LIMITS', 'free=60,pro=300', 'requests per minute and tenant, by tier; name=0 is unlimited'),
   setting('DEFAULT_TIER', 'free', 'tier of a new tenant'),
   setting(
+    'CREDENTIAL_RATE_LIMITS',
+    'unset',
+    'requests per minute of one API key, or of one user with tokens, by tier, within those of the tenant',
+  ),
+  setting(
+    'ADDRESS_RATE_LIMIT',
+    '0',
+    'requests per minute with credentials from one client address, whatever their tenants; 0 is unlimited',
+  ),
+  setting(
     'QUOTAS',
     'devices=10000,homes=1000,home_rooms=100,groups=1000,group_devices=1000,artifact_mib=1024',
     'what a tenant has at most, `home_rooms` in each home and `group_devices` in each group; 0 is unlimited',

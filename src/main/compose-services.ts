@@ -103,6 +103,8 @@ const initialSettings = (config: Config): OperationSettings => ({
   defaultTier: config.defaultTier,
   sessionMaxAgeS: config.sessionMaxAgeS,
   rateLimits: config.rateLimits,
+  credentialRateLimits: config.credentialRateLimits,
+  addressRateLimit: config.addressRateLimit,
   quotas: config.quotas,
   cloudPublicKeys: announcedKeys(config.keys),
   changelog: parseChangelog(readFileSync(new URL('../../CHANGELOG.md', import.meta.url), 'utf8')),

@@ -207,6 +207,10 @@ export interface OperationSettings {
   sessionMaxAgeS: number;
   /** Requests a minute by tier; 0 is unlimited. */
   rateLimits: Readonly<Record<string, number>>;
+  /** Requests a minute of one key or user within a tenant, by tier; none for a tier without one. */
+  credentialRateLimits: Readonly<Record<string, number>>;
+  /** Requests a minute with credentials from one client address; 0 is unlimited. */
+  addressRateLimit: number;
   /** What tenants may have, by tier. */
   quotas: Quotas;
   /**

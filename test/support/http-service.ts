@@ -233,7 +233,7 @@ export async function startHttpServiceOn<Kept extends Store>(
       defaultTier: 'free',
       sessionMaxAgeS: 43_200,
       rateLimits: rateLimits ?? { free: 0, pro: 0 },
-      quotas: defaultQuotas,
+      ...{ credentialRateLimits: {}, addressRateLimit: 0, quotas: defaultQuotas },
       cloudPublicKeys: [],
       changelog: [
         { version: 'Unreleased', date: null, changes: ['Added: something'] },

@@ -1,4 +1,5 @@
 import type { Refusal } from '../../domain/refusals.ts';
+import type { Uuid } from '../../domain/values.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
 import type { StoreLiveness } from '../../services/store-liveness.ts';
@@ -44,6 +45,16 @@ const HARD_LIMIT_FACTOR = 10;
 
 const NOT_LIMITED: Charge = { headers: [], refusal: null };
 
+/** Who a limit is for, as a refusal names it. `client`: the address of requests with a credential. */
+const payers = {
+  tenant: 'of this tenant',
+  credential: 'of this key or user',
+  client: 'from this address',
+  user: 'of this user',
+  session: 'in browsers of this user',
+  address: 'without a credential from this address',
+} as const;
+
 export function makeRequestRateLimiter(
   { actors, rates, settings }: Pick<Services, 'actors' | 'rates' | 'settings'>,
   liveness: StoreLiveness,
@@ -57,14 +68,31 @@ export function makeRequestRateLimiter(
     return (Object.hasOwn(rateLimits, tier) ? rateLimits[tier] : rateLimits[defaultTier]) ?? 0;
   }
 
-  function charge(kind: 'tenant' | 'user' | 'session' | 'address', id: string, limit: number, cost: number): Charge {
+  function charge(kind: keyof typeof payers, id: string, limit: number, cost: number): Charge {
     if (limit === 0) return NOT_LIMITED;
     const { ok, remaining, resetMs } = rates.take(kind, id, limit, cost);
-    const headers = headersOf(kind, limit, remaining, resetMs);
+    const reason = `The limit of ${limit} requests per minute ${payers[kind]} is reached`;
     return {
-      headers,
-      refusal: ok ? null : rateLimitRefusal(`The limit of ${limit} requests per minute is reached`, resetMs),
+      headers: headersOf(kind, limit, remaining, resetMs),
+      refusal: ok ? null : rateLimitRefusal(reason, resetMs),
     };
+  }
+
+  /** The limits within that of the tenant; the first that is reached refuses, and the later ones are not charged. */
+  function chargeMember(
+    { principal, user }: Caller,
+    tenantId: Uuid,
+    tier: string,
+    address: string,
+    cost: number,
+  ): Charge {
+    const { credentialRateLimits, addressRateLimit } = settings;
+    const ofCredential = Object.hasOwn(credentialRateLimits, tier) ? (credentialRateLimits[tier] ?? 0) : 0;
+    const client = charge('client', networkOf(address), addressRateLimit, cost);
+    if (client.refusal !== null) return client;
+    const credential = charge('credential', principal.key ?? `${user?.id}`, ofCredential, cost);
+    if (credential.refusal !== null) return credential;
+    return joined([charge('tenant', tenantId, limitOf(tier), cost), credential, client]);
   }
 
   const chargeAnonymous: RequestRateLimiter['chargeAnonymous'] = (address, cost = 1) =>
@@ -78,8 +106,10 @@ export function makeRequestRateLimiter(
       if (cookie) return charge('session', user.id, fixed.session, cost);
       if (tenantId === null) return charge('user', user.id, limitOf(settings.defaultTier), cost);
       const ref = { kind: 'tenant', id: tenantId } as const;
-      const of = (tenant: { snapshot: { context: TenantContext } } | null | undefined) =>
-        charge('tenant', tenantId, limitOf(tenant?.snapshot.context.fixed.tier ?? settings.defaultTier), cost);
+      const of = (tenant: { snapshot: { context: TenantContext } } | null | undefined) => {
+        const tier = tenant?.snapshot.context.fixed.tier ?? settings.defaultTier;
+        return chargeMember(caller, tenantId, tier, address, cost);
+      };
       const live = actors.peek<TenantContext>(ref);
       return live === undefined ? liveness.guard(actors.read<TenantContext>(ref)).then(of) : of(live);
     },
@@ -111,6 +141,17 @@ const rateLimitRefusal = (reason: string, resetMs: number): Refusal => ({
 
 const failedSignInRefusal = (resetMs: number): Refusal =>
   rateLimitRefusal('Too many failed sign-ins from this address', resetMs);
+
+/** The headers of several limits, in lists. */
+function joined([first, ...others]: readonly [Charge, ...Charge[]]): Charge {
+  const headers = [...first.headers];
+  for (const { headers: more } of others) {
+    if (more.length === 0) continue;
+    if (headers.length === 0) headers.push(...more);
+    else for (const n of [1, 3]) headers[n] = `${headers[n]}, ${more[n]}`;
+  }
+  return { headers, refusal: first.refusal };
+}
 
 /** draft-ietf-httpapi-ratelimit-headers: lists of strings with parameters (RFC 9651); `t` and `w` in seconds. */
 const headersOf = (policy: string, limit: number, remaining: number, resetMs: number): readonly string[] => [

@@ -19,6 +19,8 @@ export class MemoryRateLimiter implements RateLimiter {
     user: new Map(),
     session: new Map(),
     address: new Map(),
+    credential: new Map(),
+    client: new Map(),
     'sign-in': new Map(),
   };
   readonly #clock: Clock;

@@ -1,12 +1,13 @@
 import type { SizeReporter } from '../../domain/collection-sizes.ts';
+
 /**
- * Kind of account that a limit applies to: a tenant, a user, a cookie session, a client address, or failed sign-ins of
- * an address.
+ * Kind of account that a limit applies to: a tenant, a key or user of a tenant, a user without one, a cookie session, a
+ * client address without or with (`client`) a credential, or failed sign-ins of an address.
  */
-export type PayerKind = 'tenant' | 'user' | 'session' | 'address' | 'sign-in';
+export type PayerKind = 'tenant' | 'credential' | 'user' | 'session' | 'address' | 'client' | 'sign-in';
 
 /** Whether all requests of a payer arrive at one node, which then grants the whole limit: the owner of the tenant. */
-export const isChargedAtOwner = (kind: PayerKind): boolean => kind === 'tenant';
+export const isChargedAtOwner = (kind: PayerKind): boolean => kind === 'tenant' || kind === 'credential';
 
 /** All limits are per minute. */
 export const RATE_WINDOW_MS = 60_000;

@@ -155,6 +155,66 @@ describe('a tenant', () => {
   });
 });
 
+describe('a key or user', () => {
+  const me = (token: string) => service.call('GET', '/v1/auth/me', { token });
+  const makeKey = async (token: string): Promise<string> =>
+    (await service.call('POST', '/v1/auth/api-keys', { token, body: { name: 'k', scopes: ['all'] } })).body.key;
+
+  it('has its own limit within that of the tenant, which others can use up', async () => {
+    await open({ rateLimits: { free: 20 } });
+    service.services.settings.credentialRateLimits = { free: 4 };
+    const { token, tenantId } = await service.owner();
+    const [one, other] = [await makeKey(token), await makeKey(token)];
+    const colleague = await service.member(tenantId, 'viewer');
+    service.clock.advance(60_000);
+    expect(ratesOf(await me(one))).toEqual([
+      '"tenant";q=20;w=60, "credential";q=4;w=60',
+      '"tenant";r=19;t=60, "credential";r=3;t=60',
+    ]);
+    expect(await statuses(4, () => me(one))).toEqual([...times(3, 200), 429]);
+    const refused = await me(one);
+    expect(refused.body.detail).toBe(
+      'The limit of 4 requests per minute of this key or user is reached. Retry after 60 s.',
+    );
+    expect(ratesOf(refused)).toEqual(['"credential";q=4;w=60', '"credential";r=0;t=60']);
+    for (const credential of [other, token, colleague]) {
+      expect(await statuses(5, () => me(credential))).toEqual([...times(4, 200), 429]);
+    }
+  });
+
+  it('is limited only by its tenant in a tier without such a limit', async () => {
+    await open();
+    service.services.settings.credentialRateLimits = { pro: 1 };
+    const { token } = await service.owner();
+    expect(ratesOf(await me(token))[0]).toBe('"tenant";q=5;w=60');
+  });
+
+  it('of a tenant without a limit can be limited', async () => {
+    await open({ rateLimits: { free: 0 } });
+    service.services.settings.credentialRateLimits = { free: 2 };
+    const { token } = await service.owner();
+    expect(ratesOf(await me(token))[0]).toBe('"credential";q=2;w=60');
+    expect(await statuses(2, () => me(token))).toEqual([200, 429]);
+  });
+});
+
+describe('an address of requests with credentials', () => {
+  it('has one limit for all tenants', async () => {
+    await open();
+    service.services.settings.addressRateLimit = 4;
+    const me = (token: string) => service.call('GET', '/v1/auth/me', { token });
+    const [one, other] = [(await service.owner()).token, (await service.owner()).token];
+    service.clock.advance(60_000);
+    expect(ratesOf(await me(one))[0]).toBe('"tenant";q=5;w=60, "client";q=4;w=60');
+    expect(await statuses(4, () => me(other))).toEqual([...times(3, 200), 429]);
+    const refused = await me(one);
+    expect(refused.body.detail).toBe(
+      'The limit of 4 requests per minute from this address is reached. Retry after 60 s.',
+    );
+    expect(ratesOf(refused)).toEqual(['"client";q=4;w=60', '"client";r=0;t=60']);
+  });
+});
+
 describe('a caller without a tenant', () => {
   it('has the requests of the default tier, per user', async () => {
     await open();

@@ -101,7 +101,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     publicCounts: true,
     defaultTier: 'free',
     rateLimits: { free: parts.requestsPerMinute },
-    quotas: defaultQuotas,
+    ...{ credentialRateLimits: {}, addressRateLimit: 0, quotas: defaultQuotas },
     cloudPublicKeys: [],
     changelog: [],
   };
