@@ -66,7 +66,7 @@ const UNKNOWN_PATH: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at 
 const UNKNOWN_SESSION: Refusal = { code: 'NOT_FOUND', detail: 'Session not found. Start a new one with initialize.' };
 const TOO_MANY_SESSIONS: Refusal = {
   code: 'OVERLOADED',
-  detail: 'Too many sessions. Try again later.',
+  detail: 'This process has as many sessions as it can have. Try again later.',
   retryAfterS: 60,
 };
 
@@ -330,8 +330,7 @@ export class McpEdge implements SizeReporter {
 
   async #openLegacy(authenticated: AuthenticatedExchange): Promise<void> {
     // Checked before the event stream is opened: after that the request cannot be refused any longer.
-    if (!this.#sessions.hasCapacity(authenticated.caller.principal.id))
-      return sendRefusal(authenticated, TOO_MANY_SESSIONS);
+    if (!this.#sessions.hasCapacity(authenticated.caller)) return sendRefusal(authenticated, TOO_MANY_SESSIONS);
     const charge = await this.#parts.rateLimiter.chargeCaller(authenticated.caller, authenticated.address);
     if (charge.refusal !== null) return sendRefusal(authenticated, charge.refusal);
     // The client may have disconnected during authentication; then no further close event follows.

@@ -38,7 +38,7 @@ import {
   resources,
   resourceTemplates,
 } from './resources.ts';
-import { requiredAccessOf, type Subscriber, type Subscriptions } from './subscriptions.ts';
+import { MAX_SUBSCRIPTIONS, requiredAccessOf, type Subscriber, type Subscriptions } from './subscriptions.ts';
 import { refusalResult, withTextContent } from './tool-results.ts';
 import { findTool, toolsFor } from './tools/tool-list.ts';
 
@@ -145,7 +145,9 @@ export class McpServer {
         if (named === null) throw invalidParams('uri is not a resource of this service.');
         const refusal = checkAccess(caller, { ...NO_SUBSCRIPTION, kinds: requiredAccessOf(named.kind) });
         if (refusal !== null) throw refusalError(refusal, uri);
-        if (!subscriptions.add(subscriber, named)) throw invalidParams('Too many subscriptions.');
+        if (!subscriptions.add(subscriber, named)) {
+          throw invalidParams(`The limit of ${MAX_SUBSCRIPTIONS} subscriptions of one session is reached.`);
+        }
         return {};
       }),
     );

@@ -10,6 +10,8 @@ import type { Subscriber, Subscriptions } from './subscriptions.ts';
 export interface SessionLimits {
   /** Per user. Beyond it the least recently used session is evicted, idle ones first. */
   maxPerUser: number;
+  /** Per tenant, likewise. */
+  maxPerTenant: number;
   /**
    * Beyond it a session of the user with the most sessions is evicted, if that user has more than the new one would
    * have.
@@ -24,6 +26,7 @@ export interface SessionLimits {
 
 export const defaultSessionLimits: SessionLimits = {
   maxPerUser: 32,
+  maxPerTenant: 500,
   maxTotal: 2_000,
   idleTimeoutMs: 30 * 60_000,
   checkIntervalMs: 250,
@@ -71,6 +74,7 @@ export class SessionRegistry implements SizeReporter {
   readonly #parts: SessionRegistryParts;
   readonly #sessions = new Map<string, McpSession>();
   readonly #byUser = new Map<Uuid, Set<McpSession>>();
+  readonly #byTenant = new Map<Uuid, Set<McpSession>>();
   readonly #guard: ConnectionGuard;
   readonly #unsubscribe: () => void;
   readonly #checkTimer: NodeJS.Timeout;
@@ -90,9 +94,9 @@ export class SessionRegistry implements SizeReporter {
     this.#checkTimer = setInterval(() => this.#check(), parts.limits.checkIntervalMs).unref();
   }
 
-  /** True if this user can open one more session. */
-  hasCapacity(userId: Uuid): boolean {
-    return this.#sessions.size < this.#parts.limits.maxTotal || this.#evictionPoolFor(userId) !== null;
+  /** True if this caller can open one more session. */
+  hasCapacity(caller: Caller): boolean {
+    return this.#sessions.size < this.#parts.limits.maxTotal || this.#evictionPoolFor(caller) !== null;
   }
 
   /** Null if there are too many sessions. */
@@ -105,13 +109,12 @@ export class SessionRegistry implements SizeReporter {
     caller: Caller;
     transport: SessionTransport;
   }): McpSession | null {
-    const userId = caller.principal.id;
-    this.#evictOne(userId);
+    this.#evictOne(caller);
     if (this.#sessions.size >= this.#parts.limits.maxTotal) return null;
     const session = this.#makeSession(owner, caller, transport);
     this.#sessions.set(session.id, session);
-    const own = this.#byUser.get(userId) ?? new Set<McpSession>();
-    this.#byUser.set(userId, own.add(session));
+    addTo(this.#byUser, caller.principal.id, session);
+    if (caller.tenantId !== null) addTo(this.#byTenant, caller.tenantId, session);
     transport.onclose = () => this.#forget(session);
     transport.ondrain = () => this.#parts.subscriptions.flushSubscriber(session.subscriber);
     return session;
@@ -127,7 +130,11 @@ export class SessionRegistry implements SizeReporter {
   }
 
   sizes(): CollectionSizes {
-    return { mcp_sessions: this.#sessions.size, mcp_session_users: this.#byUser.size };
+    return {
+      mcp_sessions: this.#sessions.size,
+      mcp_session_users: this.#byUser.size,
+      mcp_session_tenants: this.#byTenant.size,
+    };
   }
 
   all(): Iterable<McpSession> {
@@ -180,10 +187,9 @@ export class SessionRegistry implements SizeReporter {
   #forget(session: McpSession): void {
     if (!this.#sessions.delete(session.id)) return;
     this.#parts.subscriptions.removeSubscriber(session.subscriber);
-    const userId = session.caller.principal.id;
-    const own = this.#byUser.get(userId);
-    own?.delete(session);
-    if (own?.size === 0) this.#byUser.delete(userId);
+    const { tenantId } = session.subscriber;
+    removeFrom(this.#byUser, session.caller.principal.id, session);
+    if (tenantId !== null) removeFrom(this.#byTenant, tenantId, session);
   }
 
   #check(): void {
@@ -208,24 +214,37 @@ export class SessionRegistry implements SizeReporter {
     for (const { transport } of this.#sessions.values()) transport.keepAlive();
   }
 
-  /** The user's sessions from which one has to be evicted first; null if none has to be, or none may be. */
-  #evictionPoolFor(userId: Uuid): Set<McpSession> | null {
-    const own = this.#byUser.get(userId);
-    if (own !== undefined && own.size >= this.#parts.limits.maxPerUser) return own;
-    if (this.#sessions.size < this.#parts.limits.maxTotal) return null;
+  /** The sessions from which one has to be evicted first; null if none has to be, or none may be. */
+  #evictionPoolFor({ principal, tenantId }: Caller): Set<McpSession> | null {
+    const { maxPerUser, maxPerTenant, maxTotal } = this.#parts.limits;
+    const own = this.#byUser.get(principal.id);
+    if (own !== undefined && own.size >= maxPerUser) return own;
+    const ofTenant = tenantId === null ? undefined : this.#byTenant.get(tenantId);
+    if (ofTenant !== undefined && ofTenant.size >= maxPerTenant) return ofTenant;
+    if (this.#sessions.size < maxTotal) return null;
     let largest: Set<McpSession> | null = null;
     for (const held of this.#byUser.values()) if (held.size > (largest?.size ?? (own?.size ?? 0) + 1)) largest = held;
     return largest;
   }
 
   /** A user with many sessions loses them first, so that one user cannot lock out the others. */
-  #evictOne(userId: Uuid): void {
-    const pool = this.#evictionPoolFor(userId);
+  #evictOne(caller: Caller): void {
+    const pool = this.#evictionPoolFor(caller);
     if (pool === null) return;
     const idle = [...pool].filter(({ transport }) => this.#parts.isIdle(transport));
     const [oldest] = (idle.length > 0 ? idle : [...pool]).sort((a, b) => a.usedAt - b.usedAt);
     if (oldest !== undefined) this.end(oldest);
   }
+}
+
+function addTo(sets: Map<Uuid, Set<McpSession>>, key: Uuid, session: McpSession): void {
+  sets.set(key, (sets.get(key) ?? new Set<McpSession>()).add(session));
+}
+
+function removeFrom(sets: Map<Uuid, Set<McpSession>>, key: Uuid, session: McpSession): void {
+  const held = sets.get(key);
+  held?.delete(session);
+  if (held?.size === 0) sets.delete(key);
 }
 
 const notifyUpdates = (transport: McpTransport, uris: readonly string[]): boolean =>

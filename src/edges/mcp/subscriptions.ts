@@ -7,7 +7,7 @@ import type { AccessRequirement } from '../shared/live/subscription.ts';
 import type { ResourceKind } from './resources.ts';
 
 /** Per session. */
-const MAX_SUBSCRIPTIONS = 200;
+export const MAX_SUBSCRIPTIONS = 200;
 /** Notifications about one resource are coalesced over this time. */
 export const NOTIFY_INTERVAL_MS = 100;
 

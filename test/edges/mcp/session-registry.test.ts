@@ -126,6 +126,20 @@ describe('a session', () => {
     expect((await sendRequest(WHOAMI, { authorization: `Bearer ${mine.tokens.viewer}` })).status).toBe(200);
   });
 
+  it('is one of a limited number of its tenant, for all users together', async () => {
+    await open({ mcpLimits: { maxPerTenant: 2 } });
+    const as = (token: string) => ({ authorization: `Bearer ${token}` });
+    const { owner, admin, user } = mine.tokens;
+    const other = await begin(as((await makeTestTenant(service)).tokens.owner));
+    const opened = [];
+    for (const token of [owner, admin, user]) {
+      opened.push(await begin(as(token)));
+      service.clock.advance(1);
+    }
+    const found = [...opened, other].map(async (session) => (await sendRequest(WHOAMI, session)).status);
+    expect(await Promise.all(found)).toEqual([404, 200, 200, 200]);
+  });
+
   it('ends with its credential: a revoked key, a removed member', async () => {
     await open({ mcpLimits: { checkIntervalMs: 20 } });
     const { body: key } = await mine.call('POST', '/auth/api-keys', { name: 'agent', scopes: ['all'] });
