@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
+import { lockTiming } from '../../src/store/lock/lock-timing.ts';
 import type { Server } from '../support/child-server.ts';
 import { type Deployment, makePostgresDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
@@ -6,7 +7,7 @@ import { startPostgres } from '../support/postgres-server.ts';
 import { makeApiClient } from '../support/service.ts';
 import { freePorts, newOwner, type ServiceProcess, startServiceProcess } from '../support/spawn-service.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
-import { defaultLeaseLockEnv, quickLockEnv } from '../support/two-processes.ts';
+import { defaultLeaseLockEnv, quickLock } from '../support/two-processes.ts';
 import { sql, watchWrites, writesByEpoch } from '../support/write-oracle.ts';
 
 const closing: (() => Promise<unknown>)[] = [];
@@ -21,9 +22,6 @@ describe.runIf(inject('postgresUrl'))('a failover in which the old primary keeps
   let deployment: Deployment;
   let old: Server;
   let line: TcpProxy;
-  let first: ServiceProcess;
-  let owner: Awaited<ReturnType<typeof newOwner>>;
-  let deviceId: string;
 
   async function run(lockEnv: Record<string, string>): Promise<ServiceProcess> {
     const DATABASE_URL = line.proxiedUrl(`${old.url}/service`);
@@ -31,29 +29,29 @@ describe.runIf(inject('postgresUrl'))('a failover in which the old primary keeps
     closing.push(() => service.kill());
     return service;
   }
-  const command = () =>
-    owner.post(`/v1/device/${deviceId}/command`, { action: 'turn_on' }).catch(() => ({ status: 0, body: null }));
 
-  beforeAll(async () => {
+  beforeEach(async () => {
     deployment = (await makePostgresDeployment()) as Deployment;
     closing.push(() => deployment.remove());
     old = await server();
     line = await startTcpProxy(old.url);
     closing.push(() => line.close());
     await sql(`${old.url}/postgres`, 'create database service');
-    first = await run(quickLockEnv);
-    await first.active;
-    const url = await first.listening;
-    owner = await newOwner(deployment, (token) => makeApiClient(url, token));
-    deviceId = (await register(owner)).device_id;
-    await watchWrites(`${old.url}/service`);
-    expect((await command()).status).toBe(202);
   });
-  afterAll(async () => {
+  afterEach(async () => {
     for (const close of closing.splice(0).reverse()) await close();
   });
 
   it('ends the process whose lock is on the old primary before it writes to the new one', async () => {
+    const first = await run({ LOCK_TIMING: JSON.stringify({ ...quickLock, probe: 0 }) });
+    await first.active;
+    const firstUrl = await first.listening;
+    const owner = await newOwner(deployment, (token) => makeApiClient(firstUrl, token));
+    const deviceId = (await register(owner)).device_id;
+    const command = () =>
+      owner.post(`/v1/device/${deviceId}/command`, { action: 'turn_on' }).catch(() => ({ status: 0, body: null }));
+    await watchWrites(`${old.url}/service`);
+    expect((await command()).status).toBe(202);
     const promoted = await server(old.url);
     line.retarget(promoted.url);
     const second = await run(defaultLeaseLockEnv);
@@ -81,5 +79,13 @@ describe.runIf(inject('postgresUrl'))('a failover in which the old primary keeps
       { epoch: 1, violations: [] },
       { epoch: 2, violations: [] },
     ]);
+  });
+
+  it('ends that process also while all its connections to the old primary stay open', async () => {
+    const first = await run({ LOCK_TIMING: JSON.stringify({ ...lockTiming, probe: 200 }) });
+    await first.active;
+    const promoted = await server(old.url);
+    line.retarget(promoted.url);
+    expect(await first.exited).toMatchObject({ code: 1 });
   });
 });

@@ -13,6 +13,7 @@ import { LockSession } from './lock-session.ts';
 import { type LockTiming, lockTiming, sessionSettings } from './lock-timing.ts';
 import type { NodeInfo } from './node-registration.ts';
 import type { OwnershipProtocol } from './ownership-protocol.ts';
+import { ServerProbe } from './server-probe.ts';
 import { StandbyReporter } from './standby-reporter.ts';
 
 const RECONNECT_MS = 1_000;
@@ -58,6 +59,7 @@ export class AdvisoryLock implements ActiveLock {
   #lockPid = 0;
   #renewTimer: NodeJS.Timeout | null = null;
   #checkTimer: NodeJS.Timeout | null = null;
+  #probe: ServerProbe | null = null;
   #ended = false;
 
   constructor(url: string, { log, node, timing, monotonic, ownership = exclusiveOwnership }: AdvisoryLockParts) {
@@ -194,6 +196,7 @@ export class AdvisoryLock implements ActiveLock {
     this.#renewTimer = setTimeout(renew, this.#timing.renew);
     // Detects the end of the lease when a renewal is not answered.
     this.#checkTimer = setInterval(() => this.#lease.valid(), this.#timing.lease / CHECKS_PER_LEASE);
+    if (this.#timing.probe > 0) this.#probe = new ServerProbe(this.#url, () => this.fence(), this.#timing.probe);
   }
 
   async #renew(session: LockSession): Promise<boolean> {
@@ -227,6 +230,7 @@ export class AdvisoryLock implements ActiveLock {
     this.#lease.end();
     if (this.#renewTimer) clearTimeout(this.#renewTimer);
     if (this.#checkTimer) clearInterval(this.#checkTimer);
+    this.#probe?.stop();
     const session = this.#session;
     this.#session = null;
     return session;

@@ -12,6 +12,8 @@ export interface LockTiming {
   idleSession: number;
   /** The same for a lost network: time until unacknowledged bytes and keep-alive probes are given up. Whole seconds. */
   unreachable: number;
+  /** Interval of new connections that check which server they reach; 0 for none. */
+  probe: number;
   /** Interval of a standby's attempts to acquire the lock. */
   poll: number;
   /** Interval of a waiting standby's log lines. */
@@ -23,6 +25,7 @@ export const lockTiming: LockTiming = {
   renew: 1_000,
   idleSession: 15_000,
   unreachable: 14_000,
+  probe: 2_000,
   poll: 250,
   report: 30_000,
 };
