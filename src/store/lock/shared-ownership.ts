@@ -47,6 +47,8 @@ export const sharedOwnership: OwnershipProtocol = {
     await session.query(forgetFenced);
     await warnOfHigherLevel(session, levels, options);
     await session.query(insertNode, [node, address, build, number, levels.schema, levels.data]);
+    // A node that was alone reads the others only now and then.
+    await session.query(`notify ${CHANGES_CHANNEL}`);
     await endStaleSessions(session, options);
     await session.query(`listen ${CHANGES_CHANNEL}`);
     return number;

@@ -33,6 +33,33 @@ describe.runIf(serverUrl)('nodes that share a database', () => {
     expect(await second.cluster.view()).toMatchObject({ nodes });
   });
 
+  it('are informed when another one registers, before it is active', async () => {
+    const url = await database();
+    const first = await nodeOf(url);
+    await first.cluster.view();
+    const changed = Promise.withResolvers<void>();
+    first.cluster.onChange(changed.resolve);
+    const joining = lockOf(url, sharedOwnership);
+    await joining.acquire(never);
+    await changed.promise;
+    const { nodes } = await first.cluster.view();
+    expect(nodes.map(({ id, state }) => [id, state])).toEqual([
+      [first.cluster.self, 'active'],
+      [joining.node, 'joining'],
+    ]);
+  });
+
+  it('list the shards of a node that has left with their last owner', async () => {
+    const url = await database();
+    const [first, second] = [await nodeOf(url), await nodeOf(url)];
+    await first.cluster.claim([1, 2]);
+    await second.cluster.claim([3]);
+    await first.lock.release();
+    const { nodes, owners } = await second.cluster.view();
+    expect(nodes.map(({ id }) => id)).toEqual([second.cluster.self]);
+    expect(owners.slice(0, 4)).toEqual([null, first.cluster.self, first.cluster.self, second.cluster.self]);
+  });
+
   it('exclude a node that needs the database to itself, and are excluded by it', async () => {
     const url = await database();
     const shared = await nodeOf(url);
