@@ -202,7 +202,8 @@ export class AdvisoryLock implements ActiveLock {
   async #renew(session: LockSession): Promise<boolean> {
     const sentAt = this.#now();
     try {
-      const { rows } = await session.query<{ held: boolean; current: boolean; now: number }>(
+      const { rows } = await session.prepared<{ held: boolean; current: boolean; now: number }>(
+        'renew',
         `select ${this.#ownership.held} as held,
           coalesce((select epoch = ${FIRST_NODE_EPOCH} from nodes where id = $1), false) as current, ${databaseNow}`,
         [this.#node],

@@ -21,6 +21,11 @@ export class LockSession {
     return this.#queries.query<Row>({ text, values });
   }
 
+  /** For statements that are repeated all the time: the server parses and plans them once. */
+  prepared<Row extends object>(name: string, text: string, values: unknown[]): Promise<{ rows: Row[] }> {
+    return this.#queries.query<Row>({ name, text, values });
+  }
+
   /** Calls `listener` for each notification of a channel that the session listens to. */
   onNotification(listener: () => void): void {
     this.#client.on('notification', listener);

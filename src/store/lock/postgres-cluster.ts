@@ -30,12 +30,21 @@ const nodeColumns = `n.id, n.number, n.address, n.link, n.build, n.state,
     n.schema_level as "schemaLevel", n.data_level as "dataLevel",
     (extract(epoch from n.started_at) * 1000)::float8 as "startedAt", ${isNodeLockHeld('n.number')} as alive`;
 const registered = `from nodes n where n.epoch = ${FIRST_NODE_EPOCH} and n.number is not null`;
-const nodes = `select ${nodeColumns} ${registered} order by n.number`;
 const reportedNodes = `select ${nodeColumns}, n.figures,
     (extract(epoch from clock_timestamp() - n.renewed_at) * 1000)::float8 as "leaseAgeMs"
   ${registered} order by n.number`;
-/** One row for each owner and level: nodes read it several times a second. */
-const owners = `select owner, data_level as level, array_agg(shard) as shards from shards group by owner, data_level`;
+/** One row for each owner and level. A text is read faster than an array. */
+const owners = `select owner, data_level as level, string_agg(shard::text, ',') as shards
+  from shards group by owner, data_level`;
+/**
+ * One row for each node and level of its shards, and for each owner of shards that has left. One prepared statement,
+ * because nodes read it several times a second. The locks are not part of the snapshot: they are read as they are at the
+ * moment, after the tables. `$1`: this session has the leader's lock; it takes it once, because it would count a second
+ * time.
+ */
+const viewed = `select n.*, s.owner, s.level, s.shards,
+    (select case when $1::boolean then true else pg_try_advisory_lock(${LEADER_LOCK}) end) as leader
+  from (select ${nodeColumns} ${registered}) n full join (${owners}) s on s.owner = n.id order by n.number`;
 
 /**
  * Commits without waiting for the disk: figures may be lost in a crash of the server, and renewals of the lease wait for
@@ -72,10 +81,9 @@ export class PostgresCluster implements Cluster {
 
   view(): Promise<ClusterView> {
     return this.#run(async (session) => {
-      // One snapshot would not do: the locks are read as they are at the moment.
-      const found = await session.query<ClusterNode>(nodes);
-      const shards = await session.query<ShardsRow>(owners);
-      return { nodes: found.rows, ...byShard(shards.rows), leader: await this.#lead(session) };
+      const { rows } = await session.prepared<ViewRow>('view', viewed, [this.#leading === session]);
+      if (rows[0]?.leader === true) this.#leading = session;
+      return { nodes: nodesOf(rows), ...byShard(rows), leader: this.#leading === session };
     });
   }
 
@@ -98,7 +106,7 @@ export class PostgresCluster implements Cluster {
 
   publish(figures: NodeFigures, leaseAgeMs: Milliseconds): Promise<void> {
     return this.#run(async (session) => {
-      await session.query(publishFigures, [this.self, JSON.stringify(figures), leaseAgeMs]);
+      await session.prepared('publish', publishFigures, [this.self, JSON.stringify(figures), leaseAgeMs]);
     });
   }
 
@@ -157,14 +165,6 @@ export class PostgresCluster implements Cluster {
 
   onChange(listener: () => void): void {
     this.#listeners.push(listener);
-  }
-
-  /** A session takes the lock once: it would count a second time. */
-  async #lead(session: LockSession): Promise<boolean> {
-    if (this.#leading === session) return true;
-    const { rows } = await session.query<{ got: boolean }>(`select pg_try_advisory_lock(${LEADER_LOCK}) as got`);
-    if (rows[0]?.got === true) this.#leading = session;
-    return this.#leading === session;
   }
 
   #selfLiteral(): string {
@@ -227,17 +227,28 @@ export class PostgresCluster implements Cluster {
   }
 }
 
+/** Shards of one owner and level, separated by commas; null in the row of a node without shards. */
 interface ShardsRow {
-  shards: number[];
+  shards: string | null;
   owner: Uuid;
   level: number;
+}
+
+/** The members of the node are null in a row of shards whose owner is not registered. */
+type ViewRow = (ClusterNode | { id: null }) & ShardsRow & { leader: boolean };
+
+function nodesOf(rows: readonly ViewRow[]): ClusterNode[] {
+  const found = new Map<Uuid, ClusterNode>();
+  for (const { owner: _owner, level: _level, shards: _shards, leader: _leader, ...node } of rows)
+    if (node.id !== null) found.set(node.id, node);
+  return [...found.values()];
 }
 
 function byShard(rows: readonly ShardsRow[]): { owners: (Uuid | null)[]; levels: number[] } {
   const owners: (Uuid | null)[] = Array.from({ length: SHARD_COUNT }, () => null);
   const levels = owners.map(() => 0);
   for (const { shards, owner, level } of rows) {
-    for (const shard of shards) {
+    for (const shard of shards?.split(',').map(Number) ?? []) {
       owners[shard] = owner;
       levels[shard] = level;
     }
