@@ -17,11 +17,13 @@ export interface ShardHost {
 export interface CoordinatorTiming extends HandOverTiming {
   /** Interval at which nodes and owners are read; changes that another node announces are read at once. */
   poll: Milliseconds;
+  /** The same while no other node is registered, so that none can end without a notice; one that registers announces it. */
+  alone: Milliseconds;
   /** How long a request waits for a shard that moves. */
   route: Milliseconds;
 }
 
-const defaultTiming: CoordinatorTiming = { poll: 250, route: 2_000, requests: 500, retry: 5_000 };
+const defaultTiming: CoordinatorTiming = { poll: 250, alone: 2_000, route: 2_000, requests: 500, retry: 5_000 };
 
 /** Counts since the start of the process, for metrics. */
 export interface CoordinatorCounts {
@@ -53,6 +55,8 @@ export class ShardCoordinator implements ShardDirectory {
   #liveNodes: ReadonlySet<Uuid>;
   #placement: { key: string; owners: readonly (Uuid | null)[] } = { key: '', owners: [] };
   #unreadable = 0;
+  /** Monotonic milliseconds; before all others if the last attempt failed. */
+  #readAt = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | null = null;
   #reconciling: Promise<void> | null = null;
   #again = false;
@@ -140,7 +144,7 @@ export class ShardCoordinator implements ShardDirectory {
     await this.#cluster.announce('active', link);
     await this.#reconcileSoon();
     await this.#opening;
-    this.#timer = setInterval(() => void this.#reconcileSoon(), this.#timing.poll).unref();
+    this.#timer = setInterval(() => this.#poll(), this.#timing.poll).unref();
   }
 
   /** Hands over all shards; resolves when none is left that another node can run, or the time has passed. */
@@ -200,6 +204,18 @@ export class ShardCoordinator implements ShardDirectory {
     }
   }
 
+  #poll(): void {
+    if (this.#isSettledAlone() && performance.now() - this.#readAt < this.#timing.alone) return;
+    void this.#reconcileSoon();
+  }
+
+  /** Whether nothing is left to do until another node registers. */
+  #isSettledAlone(): boolean {
+    const { nodes, leader } = this.#view;
+    const isAlone = leader && nodes.every(({ id }) => id === this.#cluster.self);
+    return isAlone && allShards.every((shard) => this.#shards.status(shard) === 'open');
+  }
+
   /** Joins a run that has not begun to read; another one follows a run that has. */
   #reconcileSoon(): Promise<void> {
     if (this.#reconciling !== null) {
@@ -219,6 +235,7 @@ export class ShardCoordinator implements ShardDirectory {
       try {
         await this.#reconcile();
       } catch (error) {
+        this.#readAt = Number.NEGATIVE_INFINITY;
         this.#log.warn({ err: error }, 'shard coordinator: nodes and owners not read; retrying');
         return;
       }
@@ -248,8 +265,11 @@ export class ShardCoordinator implements ShardDirectory {
   async #read(): Promise<void> {
     for (;;) {
       const before = this.#handOver.ended;
+      const readAt = performance.now();
       const view = await this.#cluster.view();
-      if (before === this.#handOver.ended) return this.#apply(view);
+      if (before !== this.#handOver.ended) continue;
+      this.#readAt = readAt;
+      return this.#apply(view);
     }
   }
 

@@ -1,10 +1,13 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { SHARD_COUNT } from '../../src/domain/shards.ts';
 import { StoreUnavailable } from '../../src/store/contract.ts';
 import { eventually } from '../support/clock.ts';
 import { makeNode, SharedTables, startNode, stopCoordinators, type TestNode, total } from '../support/shared-tables.ts';
 
-afterEach(stopCoordinators);
+afterEach(() => {
+  stopCoordinators();
+  vi.useRealTimers();
+});
 
 describe('the first node', () => {
   it('has opened all shards when it has started', async () => {
@@ -24,6 +27,59 @@ describe('the first node', () => {
     await node.coordinator.start('127.0.0.1:7001');
     await eventually(() => node.running.size === SHARD_COUNT);
     expect(await node.coordinator.enter(3)).toMatchObject({ at: 'here' });
+  });
+});
+
+describe('a node that is alone', () => {
+  const pass = (milliseconds: number) => vi.advanceTimersByTimeAsync(milliseconds);
+
+  /** A node with the product's intervals that has opened all shards, and the number of its readings since then. */
+  async function startAlone() {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
+    const tables = new SharedTables();
+    const node = await startNode(tables, 1, [], { poll: 250, alone: 2_000 });
+    await pass(2_000);
+    const readings = { count: 0 };
+    tables.afterView = async (self) => {
+      if (self === node.self) readings.count += 1;
+    };
+    return { tables, node, readings };
+  }
+
+  it('reads nodes and owners every two seconds', async () => {
+    const { readings } = await startAlone();
+    await pass(20_000);
+    expect(readings.count).toBe(10);
+  });
+
+  it('reads at once when another node joins, and four times a second while that one is registered', async () => {
+    const { tables, node, readings } = await startAlone();
+    const other = await startNode(tables, 2);
+    await pass(0);
+    expect(readings.count).toBeGreaterThan(0);
+    expect([...node.coordinator.liveNodes]).toEqual([node.self, other.self]);
+    await other.coordinator.stop();
+    readings.count = 0;
+    await pass(10_000);
+    expect(readings.count).toBeGreaterThanOrEqual(40);
+  });
+
+  it('reads a node that has announced nothing after two seconds', async () => {
+    const { tables, node } = await startAlone();
+    const other = makeNode(tables, 2);
+    await pass(2_000);
+    expect([...node.coordinator.liveNodes]).toEqual([node.self, other.self]);
+  });
+
+  it('tries again after a quarter of a second if it could not read', async () => {
+    const { tables, node, readings } = await startAlone();
+    await pass(2_000);
+    tables.unavailable = true;
+    await node.coordinator.refresh();
+    tables.unavailable = false;
+    readings.count = 0;
+    await pass(250);
+    expect(readings.count).toBe(1);
   });
 });
 

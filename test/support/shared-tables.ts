@@ -6,7 +6,7 @@ import type { Cluster, ClusterNode, DrainResult, MembershipState } from '../../s
 import { StoreUnavailable } from '../../src/store/contract.ts';
 import { silentLog } from './lock-parts.ts';
 
-const timing: CoordinatorTiming = { poll: 5, route: 2_000, requests: 5_000, retry: 20 };
+const timing: CoordinatorTiming = { poll: 5, alone: 60_000, route: 2_000, requests: 5_000, retry: 20 };
 const nodeId = (n: number): Uuid => `0195d9a2-7f00-7000-8000-00000000000${n}`;
 
 /** The tables of nodes and owners that all nodes of a test share, with the rules of the database. */
