@@ -89,6 +89,17 @@ describe('a node', () => {
     expect(node.bus.isCurrent()).toBe(true);
   });
 
+  it('sends every second heartbeat while it knows no other node, and all of them from the first message of one on', async () => {
+    const [one] = (await started(1)) as [Node];
+    const sent = vi.spyOn(one.link, 'publish');
+    await pass(20 * HEARTBEAT_MS);
+    expect([sent.mock.calls.length, one.bus.isCurrent()]).toEqual([10, true]);
+    const two = await start('two');
+    sent.mockClear();
+    await pass(10 * HEARTBEAT_MS);
+    expect([sent.mock.calls.length, one.bus.isCurrent(), two.bus.isCurrent()]).toEqual([10, true, true]);
+  });
+
   it('receives its own invalidations before publishing returns, and those of the others once', async () => {
     const [one, two] = (await started(2)) as [Node, Node];
     one.bus.publish(key('a'));

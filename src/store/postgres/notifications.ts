@@ -14,7 +14,7 @@ const SESSION_NAME = 'twinkeep notifications';
 /** NOTIFY accepts payloads shorter than 8000 bytes. */
 export const MAX_PAYLOAD_BYTES = 7_999;
 const CONNECT_TIMEOUT_MS = 2_000;
-/** Interval of the statements that detect a dead idle connection. */
+/** Interval at which a statement is sent to detect a dead connection, unless another one was answered since. */
 const PING_MS = 1_000;
 /** A connection that does not answer for so long is replaced. */
 const STATEMENT_TIMEOUT_MS = 2_000;
@@ -38,8 +38,8 @@ export class Notifications {
   readonly #closing = new AbortController();
   readonly #ended: Promise<void>;
   #failures = 0;
-  /** The connection that listens. */
-  #session: { queries: SerialQueries; lost: AbortController } | null = null;
+  /** The connection that listens, and whether it has answered since the last check. */
+  #session: { queries: SerialQueries; lost: AbortController; answered: boolean } | null = null;
   #started = Promise.withResolvers<void>();
 
   constructor(url: string, lease: Lease, handlers: NotificationHandlers) {
@@ -66,6 +66,7 @@ export class Notifications {
     if (session === null) throw new StoreUnavailable('no connection for notifications');
     try {
       await session.queries.query({ name: 'notify', text: 'select pg_notify($1, $2)', values: [CHANNEL, payload] });
+      session.answered = true;
     } catch (error) {
       session.lost.abort();
       throw unavailable(error);
@@ -114,12 +115,14 @@ export class Notifications {
     try {
       await client.connect();
       await queries.query({ text: `listen ${CHANNEL}` });
-      this.#session = { queries, lost };
+      const session = { queries, lost, answered: true };
+      this.#session = session;
       this.#failures = 0;
       this.#started.resolve();
       while (this.#lease.valid()) {
         await pause(PING_MS, undefined, { ref: false, signal });
-        await queries.query({ text: 'select 1' });
+        if (!session.answered) await queries.query({ text: 'select 1' });
+        session.answered = false;
       }
     } catch {
       // Reported by `listening`; the next connection follows.
