@@ -45,6 +45,9 @@ interface Pair {
 
 /** A load that takes longer, as a multiple of its time, was not at its rate. */
 const DELAYED = 1.1;
+/** Processes without load return memory within a minute. */
+const SETTLE_MS = 60_000;
+const IDLE_MS = 20_000;
 const WITHOUT_HOP = 1.1;
 const WITH_HOP = 1.5;
 
@@ -90,7 +93,7 @@ export async function measureCosts(
   console.log(
     `each node: ${connected} devices of ${size.tenants} tenants, ${size.perSecond.state} state messages/s, then ${size.perSecond.command} commands/s, ${size.milliseconds / 1000} s each`,
   );
-  for (const group of groups.values()) await printIdleCost(cluster, group, size);
+  await printIdleCosts(cluster, [...groups.values()], short);
   const costs = new Map(subjects.map((one) => [one, { state: [] as Cost[], command: [] as Cost[] }] as const));
   for (let n = 1 - size.warmUps; n <= size.tries; n += 1) {
     // Each round begins with another subject.
@@ -132,14 +135,28 @@ function runLoad(group: NodeGroup, load: PacedLoad): Promise<PacedResult> {
   return group.load.receive<PacedResult>('result');
 }
 
-/** What a group costs without load; part of the costs of messages at any rate. */
-async function printIdleCost(cluster: Cluster, group: NodeGroup, { milliseconds }: CostSize): Promise<void> {
-  const before = { nodes: await group.cpu(), database: cluster.cpuOfDatabase(group.name) };
+/**
+ * Prints the processor time of each group without load, which is part of the costs of messages at any rate. All groups are
+ * measured in the same time, when V8 has returned the memory of their start: until then a process may take up to 30 ms a
+ * second more.
+ */
+async function printIdleCosts(cluster: Cluster, groups: readonly NodeGroup[], short: boolean): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, short ? 0 : SETTLE_MS));
+  const milliseconds = short ? 400 : IDLE_MS;
+  const used = () =>
+    Promise.all(
+      groups.map(async (group) => ({ nodes: await group.cpu(), database: cluster.cpuOfDatabase(group.name) })),
+    );
+  const before = await used();
   await new Promise((resolve) => setTimeout(resolve, milliseconds));
-  const perSecond = (used: number) => (used / milliseconds).toFixed(1);
-  const nodes = perSecond((await group.cpu()) - before.nodes);
-  const database = perSecond(cluster.cpuOfDatabase(group.name) - before.database);
-  console.log(`${group.name} without load: nodes ${nodes} ms a second, PostgreSQL ${database} ms`);
+  const perSecond = (microseconds: number) => (microseconds / milliseconds).toFixed(1);
+  for (const [n, { nodes, database }] of (await used()).entries()) {
+    const { name } = groups[n] as NodeGroup;
+    const began = before[n] as { nodes: number; database: number };
+    console.log(
+      `${name} without load: nodes ${perSecond(nodes - began.nodes)} ms a second, PostgreSQL ${perSecond(database - began.database)} ms`,
+    );
+  }
 }
 
 function printCosts(what: PacedLoad['what'], costs: ReadonlyMap<Subject, readonly Cost[]>, short: boolean): void {
