@@ -18,12 +18,16 @@ export interface SigningPair {
   publicKey: string;
 }
 
-/** A key that only verifies: its public half. */
-export type AcceptedKey = Pick<SigningPair, 'publicKey'>;
+/** A key that verifies, and that may sign if its private half is known too. */
+export interface AcceptedKey {
+  /** Null: it was given as a public JWK. */
+  privateKey: KeyObject | null;
+  publicKey: string;
+}
 
 /**
- * The keys of the service. A next key is accepted or announced and not used yet; a previous key still opens, verifies,
- * or signs for devices that do not know the current one.
+ * The keys of the service. A next key is accepted or announced and not used yet; a previous key still opens, verifies, or
+ * is announced, and with its private half signs for devices that do not know the current one.
  */
 export interface Keys {
   /** 32 bytes. */
@@ -37,7 +41,7 @@ export interface Keys {
   tokenSigningPrevious: AcceptedKey | null;
   deviceSigning: SigningPair;
   deviceSigningNext: AcceptedKey | null;
-  deviceSigningPrevious: SigningPair | null;
+  deviceSigningPrevious: AcceptedKey | null;
 }
 
 /** Source of a key: its variable, else its file in `DATA_DIR`, which is created if missing. */
@@ -89,8 +93,7 @@ export function readKeys(read: ReadSetting, dataDir: string): Keys {
     tokenSigningNext: accepted('TOKEN_SIGNING_KEY_NEXT'),
     tokenSigningPrevious: accepted('TOKEN_SIGNING_KEY_PREVIOUS'),
     deviceSigningNext: accepted('DEVICE_SIGNING_KEY_NEXT'),
-    // Private: it signs for devices that do not know the current key.
-    deviceSigningPrevious: fromVariable(read, { ...deviceSource, variable: 'DEVICE_SIGNING_KEY_PREVIOUS' }),
+    deviceSigningPrevious: accepted('DEVICE_SIGNING_KEY_PREVIOUS'),
   };
   return {
     master: master ?? fromFile(dataDir, masterSource),
@@ -211,7 +214,7 @@ function parseAccepted(text: string): AcceptedKey | null {
   if (kty !== 'OKP' || crv !== 'Ed25519' || typeof x !== 'string') return null;
   try {
     createPublicKey({ key: { kty, crv, x }, format: 'jwk' });
-    return { publicKey: x };
+    return { privateKey: null, publicKey: x };
   } catch {
     return null;
   }

@@ -103,7 +103,7 @@ export const settingsTable = [
   setting(
     'DEVICE_SIGNING_KEY_PREVIOUS',
     'unset',
-    'private Ed25519 JWK of the previous device signing key: announced, and signs until a device has got the current one',
+    'Ed25519 JWK of the previous device signing key: announced; a private one also signs until a device has got the current one',
   ),
   setting('OIDC_ISSUER', 'unset', 'issuer of the external identity provider; https://, except on a loopback address'),
   setting('OIDC_AUDIENCE', 'unset', 'required audience of its tokens; required with OIDC_ISSUER'),

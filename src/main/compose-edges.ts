@@ -2,7 +2,6 @@ import type { RequestListener } from 'node:http';
 import type { Config } from '../config.ts';
 import { type GraphqlEdge, makeGraphql } from '../edges/graphql/edge.ts';
 import { McpEdge } from '../edges/mcp/edge.ts';
-import type { CloudSigningKeys } from '../edges/mqtt/device-authenticator.ts';
 import { type MqttEdge, openMqtt } from '../edges/mqtt/edge.ts';
 import type { RouteConnection } from '../edges/mqtt/mqtt-listeners.ts';
 import { makeMqttMeter } from '../edges/mqtt/mqtt-metrics.ts';
@@ -19,13 +18,13 @@ import { encryptedRequests } from '../edges/shared/transport-security.ts';
 import { actorStream } from '../edges/websocket/actor-stream.ts';
 import { WebSocketEdge } from '../edges/websocket/edge.ts';
 import { stateStream } from '../edges/websocket/state-stream.ts';
-import { signingKey } from '../protocol/signature.ts';
 import { publicJwksOf } from '../services/tokens.ts';
 import { asyncApiDocument } from './asyncapi-document.ts';
 import { consoleRoutes, referenceFiles } from './built-pages.ts';
 import type { Core } from './compose-core.ts';
 import type { RequestHandling } from './compose-request-handling.ts';
 import type { ComposedServices } from './compose-services.ts';
+import { deviceSigningKeys } from './device-signing-keys.ts';
 
 /** The parts from which the edges are composed. */
 export interface EdgeParts {
@@ -144,11 +143,3 @@ export function openMqttEdge(
     ...(limits.mqtt && { limits: limits.mqtt }),
   });
 }
-
-const deviceSigningKeys = ({ deviceSigning, deviceSigningPrevious }: Config['keys']): CloudSigningKeys => ({
-  current: ed25519KeyOf(deviceSigning),
-  previous: deviceSigningPrevious === null ? null : ed25519KeyOf(deviceSigningPrevious),
-});
-
-const ed25519KeyOf = (pair: Config['keys']['deviceSigning']) =>
-  signingKey('ed25519', pair.privateKey.export({ format: 'jwk' }).d as string);

@@ -20,6 +20,7 @@ import { SUB_KEYS_MIGRATION } from '../store/postgres/migrations.ts';
 import { openArtifacts } from './artifacts.ts';
 import { type CallerServices, loadCallerServices } from './caller-services.ts';
 import type { Core } from './compose-core.ts';
+import { announcedKeys } from './device-signing-keys.ts';
 import { masterKeysOf } from './master-keys.ts';
 import { makeSidecarRunner, type SidecarRunner } from './sidecar.ts';
 import { makeSignInServices } from './sign-in-services.ts';
@@ -121,13 +122,6 @@ async function openTokenKey({
     accepted: await Promise.all(others.map(({ publicKey }) => importAcceptedTokenKey(publicKey))),
   };
 }
-
-/** The current key first: a device that keeps one key keeps that one. */
-const announcedKeys = ({ deviceSigning, deviceSigningNext, deviceSigningPrevious }: Config['keys']): string[] => [
-  ...new Set(
-    [deviceSigning, deviceSigningNext, deviceSigningPrevious].flatMap((key) => (key === null ? [] : [key.publicKey])),
-  ),
-];
 
 const composeAudit = ({ store, clock, newId, log, metrics }: Core): AuditWriter =>
   new AuditWriter({

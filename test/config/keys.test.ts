@@ -38,6 +38,9 @@ describe('the next and previous keys', () => {
       ...{ TOKEN_SIGNING_KEY_NEXT: one.publicJwk, TOKEN_SIGNING_KEY_PREVIOUS: two.privateJwk },
       ...{ DEVICE_SIGNING_KEY_NEXT: one.publicJwk, DEVICE_SIGNING_KEY_PREVIOUS: two.privateJwk },
     });
+    expect(keys.deviceSigningPrevious?.privateKey).not.toBeNull();
+    const announced = readWith({ DEVICE_SIGNING_KEY_PREVIOUS: two.publicJwk }).deviceSigningPrevious;
+    expect(announced).toEqual({ privateKey: null, publicKey: two.publicKey });
     expect(keys.masterNext?.export()).toEqual(master);
     expect(keys.masterLost).toEqual(['x9Q2pWz7KdE', '-V3hGm0nB1_']);
     for (const [key, expected] of [
@@ -51,7 +54,8 @@ describe('the next and previous keys', () => {
   });
 
   it.each([
-    ['DEVICE_SIGNING_KEY_PREVIOUS', () => pair().publicJwk],
+    ['DEVICE_SIGNING_KEY_PREVIOUS', () => pair().privateJwk.replace('"d":"', '"d":"x')],
+    ['DEVICE_SIGNING_KEY', () => pair().publicJwk],
     ['DEVICE_SIGNING_KEY_NEXT', () => 'no JWK'],
     ['TOKEN_SIGNING_KEY_NEXT', () => '{"kty":"OKP","crv":"Ed25519","x":"AAAA"}'],
     ['TOKEN_SIGNING_KEY_PREVIOUS', () => '{"kty":"OKP","crv":"X25519","x":"AAAA"}'],

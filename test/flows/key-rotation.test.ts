@@ -128,6 +128,14 @@ eachDeployment('a change of all keys, twice', (deployment) => {
     await allRespond();
   });
 
+  it('stops signing with the first device key, which it still announces', async () => {
+    const { kty, crv, x } = JSON.parse(first.DEVICE_SIGNING_KEY);
+    await restart(as('', second), { DEVICE_SIGNING_KEY_PREVIOUS: JSON.stringify({ kty, crv, x }) });
+    expect(announced()).toEqual([publicOf(second.DEVICE_SIGNING_KEY), publicOf(first.DEVICE_SIGNING_KEY)]);
+    await ownerWithNewToken();
+    await allRespond();
+  });
+
   it('goes on without the first keys, whose tokens are no longer valid', async () => {
     await restart(as('', second), as('_NEXT', third));
     expect((await service().api(firstToken).get('/v1/auth/me')).status).toBe(401);

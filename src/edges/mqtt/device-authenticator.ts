@@ -35,6 +35,7 @@ export interface AuthenticatedDevice {
 /** The keys that sign messages to Ed25519 devices (`DEVICE_SIGNING_KEY`, `DEVICE_SIGNING_KEY_PREVIOUS`). */
 export interface CloudSigningKeys {
   current: SigningKey;
+  /** Null if there is none, or if only its public half is set: then it is announced and does not sign. */
   previous: SigningKey | null;
 }
 
@@ -139,8 +140,10 @@ export class DeviceAuthenticator {
   }
 
   /**
-   * An HMAC key is shared. A device that was not connected since the key of the service changed knows the previous one
-   * only; every device that knows the current one was announced the previous one with it.
+   * An HMAC key is shared. An Ed25519 device that was not connected since the key of the service changed knows the
+   * previous one only. A device that knows the current one accepts the previous one too if every process that announces
+   * the current one also announces the previous one. So the private half of the previous key is removed from all
+   * processes before its public half is removed from any (docs/operations.md, "Change the keys").
    */
   #cloudKeysOf(key: VerifyingKey): SessionCloudKeys {
     const { current, previous } = this.#signingKeys;
