@@ -3,6 +3,7 @@ import type { Config } from '../config.ts';
 import type { Clock } from '../domain/clock.ts';
 import type { Lease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
+import { masterKeyIds } from '../domain/sealing.ts';
 import type { Milliseconds, Uuid } from '../domain/values.ts';
 import { Metrics } from '../edges/shared/metrics.ts';
 import { currentDefinition, definitionFor } from '../machines/versions.ts';
@@ -19,7 +20,7 @@ import type { WaitingContracts } from '../store/postgres/waiting-contracts.ts';
 import type { ActiveNodes } from './active-nodes.ts';
 import type { ClockMonitor } from './clock-monitor.ts';
 import { makeIds } from './ids.ts';
-import { checkMasterKeys } from './master-keys.ts';
+import { checkMasterKeys, masterKeysOf } from './master-keys.ts';
 import { joinCluster, type NodeMembership } from './node-membership.ts';
 import type { StartOptions } from './start-options.ts';
 import type { Tracing } from './tracing.ts';
@@ -80,10 +81,8 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
   } = await openStoreAndDatabase(config, {
     ...{ lock, log, signal },
     generation: membership ? () => membership.shards.generation : undefined,
-  });
-  await checkMasterKeys(opened, config.keys, clock.now()).catch(async (error: unknown) => {
-    await opened.close().catch(() => {});
-    throw error;
+    check: ({ sealedValues }) =>
+      checkMasterKeys((known) => sealedValues.withOtherKeys(known, clock.now()), config.keys),
   });
   const store = options.wrapStore?.(opened) ?? opened;
   const { databaseUrl: url } = config;
@@ -104,15 +103,20 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
     liveActors: () => runtime.actors.liveCount,
     deviceSessions: () => runtime.sessions.count(),
   });
-  const nodeAdministration = membership?.cluster ?? soleNode(options, loadMeter);
+  const nodeAdministration = membership?.cluster ?? soleNode(config, options, loadMeter);
   return {
     ...{ clock, clockMonitor, nodes, newId, lease, log, limits, ...stores, metrics, tracing, runtime, membership },
     ...{ loadMeter, nodeAdministration, link, contracts, leaseAgeMs: options.leaseAgeMs },
   };
 }
 
-const soleNode = ({ lock, node, leaseAgeMs, clockMonitor }: CoreOptions, loadMeter: NodeLoadMeter): SoleNode =>
+const soleNode = (
+  { keys }: Config,
+  { lock, node, leaseAgeMs, clockMonitor }: CoreOptions,
+  loadMeter: NodeLoadMeter,
+): SoleNode =>
   new SoleNode({
+    masterKeys: masterKeyIds(masterKeysOf(keys)),
     ...{ id: lock.node, ...node, schemaLevel: SCHEMA_LEVEL, startedAt: clockMonitor.clock.now(), leaseAgeMs },
     load: () => loadMeter.read(),
   });

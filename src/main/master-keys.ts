@@ -1,9 +1,7 @@
 import { ConfigError } from '../config/setting-readers.ts';
 import type { Config } from '../config.ts';
 import { keyId, type MasterKeys } from '../domain/sealing.ts';
-import type { EpochMs } from '../domain/values.ts';
 import type { SealedCount } from '../store/contract/sealed-values.ts';
-import type { Store } from '../store/contract.ts';
 
 /** The bytes of the configured master keys. */
 export const masterKeysOf = ({ master, masterNext, masterPrevious }: Config['keys']): MasterKeys => ({
@@ -14,21 +12,26 @@ export const masterKeysOf = ({ master, masterNext, masterPrevious }: Config['key
 
 const kinds = { device_secrets: 'device secrets', stored_answers: 'stored answers' } as const;
 
+/** Counts the stored secrets that name a master key other than `known`. */
+type CountOthers = (known: readonly string[]) => Promise<readonly SealedCount[]>;
+
 /**
- * Throws a `ConfigError` if stored secrets name a master key that is neither configured nor declared lost: their devices
- * could not sign in.
+ * A `ConfigError` if stored secrets name a master key that is neither configured nor declared lost: their devices could
+ * not sign in. Null if there are none.
  */
-export async function checkMasterKeys(
-  { sealedValues }: Pick<Store, 'sealedValues'>,
-  keys: Config['keys'],
-  now: EpochMs,
-): Promise<void> {
+export async function masterKeyProblem(countOthers: CountOthers, keys: Config['keys']): Promise<ConfigError | null> {
   const { current, next, previous } = masterKeysOf(keys);
   const known = [current, next, previous].flatMap((key) => (key === undefined ? [] : [keyId(key)]));
-  const missing = await sealedValues.withOtherKeys([...known, ...keys.masterLost], now);
-  if (missing.length === 0) return;
+  const missing = await countOthers([...known, ...keys.masterLost]);
+  if (missing.length === 0) return null;
   const variable = keys.masterPrevious === null ? 'MASTER_KEY_PREVIOUS' : 'MASTER_KEY';
-  throw new ConfigError(variable, problemOf(missing, keyId(current), previous && keyId(previous)));
+  return new ConfigError(variable, problemOf(missing, keyId(current), previous && keyId(previous)));
+}
+
+/** Throws `masterKeyProblem`. */
+export async function checkMasterKeys(countOthers: CountOthers, keys: Config['keys']): Promise<void> {
+  const problem = await masterKeyProblem(countOthers, keys);
+  if (problem !== null) throw problem;
 }
 
 function problemOf(missing: readonly SealedCount[], current: string, previous: string | undefined): string {

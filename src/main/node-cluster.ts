@@ -98,9 +98,9 @@ export class NodeCluster implements SizeReporter {
   }
 
   async #publish(): Promise<void> {
-    const { core, membership } = this.#parts;
+    const { core, composed, membership } = this.#parts;
     const { opened, handedOver } = this.coordinator.counts();
-    const figures = { load: core.loadMeter.read(), opened, handedOver };
+    const figures = { load: core.loadMeter.read(), masterKeys: composed.sealer.keyIds, opened, handedOver };
     await membership.cluster.publish(figures, core.leaseAgeMs() ?? 0).catch((error: unknown) => {
       core.log.debug({ err: error }, 'node figures not published; retrying');
     });

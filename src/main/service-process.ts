@@ -11,13 +11,15 @@ import { refuseUpgrade } from '../edges/shared/upgrade.ts';
 import { compileMachines } from '../machines/versions.ts';
 import { SERVICE_VERSION } from '../operations/platform/system.ts';
 import type { ActiveLock } from '../store/contract.ts';
+import type { AdvisoryLockParts } from '../store/lock/advisory-lock.ts';
 import type { NodeInfo } from '../store/lock/node-registration.ts';
-import { openLock, openSharedLock, readDatabaseClock } from '../store/open.ts';
+import { openLock, openSharedLock, readDatabaseClock, readValuesWithOtherKeys } from '../store/open.ts';
 import { Activation } from './activation.ts';
 import { type ActiveService, composeService, type UpgradeHandler } from './active-service.ts';
 import { type ClockMonitor, fixedClockMonitor, hostTime, startClockMonitor } from './clock-monitor.ts';
 import { createHttpServer, listen, urlOf } from './http-server.ts';
 import { newId } from './ids.ts';
+import { masterKeyProblem } from './master-keys.ts';
 import type { StartOptions } from './start-options.ts';
 
 const CLOSE_IDLE_MS = 100;
@@ -66,7 +68,7 @@ export class ServiceProcess {
     this.#config = config;
     this.#options = options;
     this.#host = hostTime(options.wallClock);
-    const lockParts = { log, node, ...(limits?.lock && { timing: limits.lock }) };
+    const lockParts = { log, node, refusal: this.#keyCheck(), ...(limits?.lock && { timing: limits.lock }) };
     this.#lock =
       config.node === null || config.databaseUrl === null
         ? openLock(config, lockParts)
@@ -140,6 +142,18 @@ export class ServiceProcess {
   async #upgradeWhenActive(...[request, socket, head]: Parameters<UpgradeHandler>): Promise<void> {
     if (await this.#isActiveSoon()) this.#upgrade(request, socket, head);
     else refuseUpgrade(request, socket, STANDBY_REFUSAL, { newId });
+  }
+
+  /**
+   * A process whose keys do not fit the database must not take over from one whose keys do, so its keys are checked before
+   * it takes the lock, and again before it migrates.
+   */
+  #keyCheck(): AdvisoryLockParts['refusal'] {
+    const { databaseUrl, keys } = this.#config;
+    if (databaseUrl === null) return undefined;
+    const now = () => this.#options.clock?.now() ?? null;
+    return (signal) =>
+      masterKeyProblem((known) => readValuesWithOtherKeys(databaseUrl, known, { now: now(), signal }), keys);
   }
 
   #makeActivation(): Activation | null {

@@ -1,4 +1,5 @@
 import { DATA_LEVEL } from '../domain/data-level.ts';
+import type { MasterKeyIds } from '../domain/sealing.ts';
 import { SHARD_COUNT } from '../domain/shards.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../domain/values.ts';
 import type { DrainResult, NodeAdministration, NodeLoad, NodesReport } from '../store/contract/cluster.ts';
@@ -11,6 +12,7 @@ export interface SoleNodeParts {
   /** Newest migration that the build knows. */
   schemaLevel: number;
   startedAt: EpochMs;
+  masterKeys: MasterKeyIds;
   load(): NodeLoad;
   /** Since the lease was renewed; null without a lease. */
   leaseAgeMs(): Milliseconds | null;
@@ -25,13 +27,13 @@ export class SoleNode implements NodeAdministration {
   }
 
   async report(): Promise<NodesReport> {
-    const { id, address, build, schemaLevel, startedAt, load, leaseAgeMs } = this.#parts;
+    const { id, address, build, schemaLevel, startedAt, masterKeys, load, leaseAgeMs } = this.#parts;
     return {
       nodes: [
         {
           ...{ id, number: 1, address, link: null, build, state: 'active', startedAt, alive: true },
           ...{ schemaLevel, dataLevel: DATA_LEVEL },
-          figures: { load: load(), opened: SHARD_COUNT, handedOver: 0 },
+          figures: { load: load(), masterKeys, opened: SHARD_COUNT, handedOver: 0 },
           leaseAgeMs: leaseAgeMs(),
         },
       ],

@@ -48,6 +48,8 @@ export interface StoreOwner {
   signal: AbortSignal;
   /** See `DeviceCounts`. */
   generation?: (() => number) | undefined;
+  /** Called before any migration; if it throws, nothing is migrated. */
+  check?(store: Pick<Store, 'sealedValues'>): Promise<void>;
 }
 
 /**
@@ -63,12 +65,14 @@ export async function openStoreAndDatabase(
   const database: Database =
     databaseUrl === null ? await connectPglite(join(dataDir, 'db')) : connectPostgres(databaseUrl, { fence });
   try {
+    const store = createStore(database, new DeviceCounts(owner?.generation), fence);
+    await owner?.check?.(store);
     const { waiting } = await migrate(database, {
       shared: fence !== null && fence.allShardsEpoch === null,
       ...(owner && { lockTimeoutMs: SCHEMA_LOCK_TIMEOUT_MS, retry: owner }),
     });
     const contracts = new WaitingContracts(database, waiting);
-    return { store: createStore(database, new DeviceCounts(owner?.generation), fence), database, contracts };
+    return { store, database, contracts };
   } catch (error) {
     await database.close().catch(() => {});
     throw error;
@@ -137,3 +141,4 @@ export function openRateLimiter(
 }
 
 export { readDatabaseClock } from './postgres/database-clock.ts';
+export { readValuesWithOtherKeys } from './postgres/other-keys.ts';

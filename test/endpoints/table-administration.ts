@@ -1,5 +1,5 @@
 import { v4 } from 'uuid';
-import { firstNode, secondNode } from '../support/memory-nodes.ts';
+import { firstNode, type MemoryNodes, secondNode } from '../support/memory-nodes.ts';
 import type { Row } from './endpoint.ts';
 import type { World } from './endpoint-fixtures.ts';
 
@@ -135,7 +135,13 @@ export const administrationRows: readonly Row[] = [
   {
     ...{ ...platform, method: 'POST', path: '/admin/rekey', status: 200, goesOn: true },
     request: () => ({ path: '/admin/rekey', body: { dry_run: true } }),
-    refusals: { VALIDATION_FAILED: () => ({ path: '/admin/rekey', body: { after: 'the beginning' } }) },
+    refusals: {
+      VALIDATION_FAILED: () => ({ path: '/admin/rekey', body: { after: 'the beginning' } }),
+      CONFLICT: ({ service }: World) => {
+        (service.services.nodes as MemoryNodes).reportKeys(secondNode, null);
+        return { path: '/admin/rekey', body: {} };
+      },
+    },
   },
   {
     ...{ ...platform, method: 'GET', path: '/admin/flags', status: 200 },

@@ -7,6 +7,7 @@ const id = '0195d9a2-7f00-7000-8000-000000000001';
 const load = {
   ...{ liveActors: 1, deviceSessions: 2, cpuShare: 0, heapBytes: 3, rssBytes: 4, eventLoopDelayMs: 0 },
 };
+const masterKeys = { current: 'fV3hGm0nB1s', next: null, previous: null };
 const node = new SoleNode({
   ...{
     id,
@@ -14,6 +15,7 @@ const node = new SoleNode({
     build: '1.0.0',
     schemaLevel: 23,
     startedAt: 5,
+    masterKeys,
     load: () => load,
     leaseAgeMs: () => 90,
   },
@@ -35,7 +37,7 @@ it('a process that has the database to itself is one node with all shards', asyn
         schemaLevel: 23,
         dataLevel: DATA_LEVEL,
       },
-      ...{ figures: { load, opened: SHARD_COUNT, handedOver: 0 }, leaseAgeMs: 90 },
+      ...{ figures: { load, masterKeys, opened: SHARD_COUNT, handedOver: 0 }, leaseAgeMs: 90 },
     },
   ]);
   expect(owners).toEqual(Array.from({ length: SHARD_COUNT }, () => id));

@@ -163,6 +163,8 @@ export async function startHttpServiceOn<Kept extends Store>(
   const cache: Cache = new MemoryCache(clock, { maxEntries: maxCacheEntries });
   cache.healthy = () => state.cacheHealthy;
   let sealer = makeSealer({ current: randomBytes(32) });
+  const nodes = new MemoryNodes();
+  nodes.masterKeys = () => sealer.keyIds;
   const { privateKey } = await generateKeyPair('EdDSA', { extractable: true });
   const key = await importTokenKey(await exportJWK(privateKey));
   const newId = () => v7();
@@ -224,7 +226,7 @@ export async function startHttpServiceOn<Kept extends Store>(
       stopping: () => state.stopping,
       clockOffsets: () => null,
     }),
-    nodes: new MemoryNodes(),
+    nodes,
     settings: {
       apiBaseUrl: 'http://127.0.0.1/v1',
       mqttUrl: 'mqtt://127.0.0.1',

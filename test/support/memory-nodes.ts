@@ -1,3 +1,4 @@
+import type { MasterKeyIds } from '../../src/domain/sealing.ts';
 import { SHARD_COUNT } from '../../src/domain/shards.ts';
 import type { Uuid } from '../../src/domain/values.ts';
 import type { DrainResult, NodeAdministration, NodesReport, ReportedNode } from '../../src/store/contract/cluster.ts';
@@ -23,6 +24,8 @@ export class MemoryNodes implements NodeAdministration {
   nodes: ReportedNode[] = [];
   owners: (Uuid | null)[] = [];
   levels: number[] = [];
+  /** The keys of all nodes whose figures have none. */
+  masterKeys: () => MasterKeyIds = () => ({ current: 'fV3hGm0nB1s', next: null, previous: null });
 
   constructor() {
     this.reset();
@@ -35,8 +38,23 @@ export class MemoryNodes implements NodeAdministration {
     this.levels = this.owners.map(() => 1);
   }
 
+  /** The node reports nothing, as before its first figures, or other keys. */
+  reportKeys(id: Uuid, masterKeys: MasterKeyIds | null): void {
+    this.nodes = this.nodes.map((node) => {
+      if (node.id !== id) return node;
+      return {
+        ...node,
+        figures: masterKeys === null || node.figures === null ? null : { ...node.figures, masterKeys },
+      };
+    });
+  }
+
   async report(): Promise<NodesReport> {
-    return { nodes: this.nodes.map((node) => ({ ...node })), owners: [...this.owners], levels: [...this.levels] };
+    const nodes = this.nodes.map(({ figures, ...node }) => ({
+      ...node,
+      figures: figures && { masterKeys: this.masterKeys(), ...figures },
+    }));
+    return { nodes, owners: [...this.owners], levels: [...this.levels] };
   }
 
   drain(id: Uuid): Promise<DrainResult> {

@@ -13,14 +13,22 @@ interface SealedCount {
   rows: number;
 }
 
+interface MasterKeyIds {
+  current: string;
+  next: string | null;
+  previous: string | null;
+}
+
 interface RekeyAnswer {
-  master_keys: { current: string; next: string | null; previous: string | null };
+  master_keys: MasterKeyIds;
   total: number | null;
   examined: number;
   resealed: number;
   unreadable: number;
   values: SealedCount[];
   continue_after: string | null;
+  /** Nodes with another current key, or whose keys are not known. */
+  other_nodes: { node_id: string; address: string; master_keys: MasterKeyIds | null }[];
   unstored_until: string | null;
 }
 
@@ -36,7 +44,8 @@ export function addRekey(program: Command, io: Io): void {
     .summary('encrypt stored secrets with the current master key')
     .description(
       'Encrypts what other master keys encrypted with the current one, in batches, while the service runs. It can be\n' +
-        'interrupted and repeated. At the end it reports whether MASTER_KEY_PREVIOUS is still needed, and exits with 1 if so.',
+        'interrupted and repeated. At the end it reports whether MASTER_KEY_PREVIOUS is still needed, and exits with 1 if so,\n' +
+        'or if a node has another MASTER_KEY.',
     )
     .option('--dry-run', 'only count the stored secrets by their key')
     .addHelpText(
@@ -57,6 +66,11 @@ export function addRekey(program: Command, io: Io): void {
       if (!dryRun && staleRows(result.values) > 0) {
         throw new FailedError(
           'not all secrets are encrypted with the current key: see the table, then run rekey again',
+        );
+      }
+      if (!dryRun && result.other_nodes.length > 0) {
+        throw new FailedError(
+          'nodes may still encrypt with another key: restart them with the current key as MASTER_KEY, then run rekey again',
         );
       }
     });
@@ -96,12 +110,15 @@ function addAnswers(sum: PassResult, answer: Omit<RekeyAnswer, 'continue_after'>
     if (same === undefined) values.push({ ...one });
     else same.rows += one.rows;
   }
+  // Also a node that has ended meanwhile may have added values behind this pass.
+  const later = new Set(answer.other_nodes.map(({ node_id }) => node_id));
   return {
     ...sum,
     values,
     examined: sum.examined + answer.examined,
     resealed: sum.resealed + answer.resealed,
     unreadable: sum.unreadable + answer.unreadable,
+    other_nodes: [...sum.other_nodes.filter(({ node_id }) => !later.has(node_id)), ...answer.other_nodes],
     unstored_until: answer.unstored_until,
   };
 }
@@ -114,7 +131,7 @@ const staleRows = (values: readonly SealedCount[]): number => rowsOf(values, 'ne
 
 function report(
   io: Io,
-  { values, master_keys: keys, resealed, unreadable, unstored_until }: PassResult,
+  { values, master_keys: keys, resealed, unreadable, other_nodes, unstored_until }: PassResult,
   dryRun: boolean,
 ) {
   printTable(
@@ -133,11 +150,28 @@ function report(
   if (unreadable > 0) io.err(yellow(`secrets that cannot be decrypted with the key that they name: ${unreadable}`));
   const unknown = rowsOf(values, 'unknown');
   if (unknown > 0) io.err(yellow(`secrets whose master key is not configured: ${unknown}`));
+  const withMasterKey = values.filter(({ sub_key, key_id }) => !sub_key && key_id !== '');
+  const oldForm = withMasterKey.reduce((sum, { rows }) => sum + rows, 0);
+  if (oldForm > 0) {
+    io.err(
+      yellow(`secrets that are encrypted with a master key itself (SUB-KEY no), as by version 1.0.0: ${oldForm}`) +
+        '. rekey replaces them when no node of that version is left.',
+    );
+  }
+  for (const { address, master_keys } of other_nodes) {
+    const has =
+      master_keys === null
+        ? 'has not reported its master keys'
+        : `has MASTER_KEY ${master_keys.current}, not ${keys.current}`;
+    io.err(yellow(`the node ${address} ${has}`));
+  }
   if (keys.previous === null) return;
   const previous = rowsOf(values, 'previous');
   if (previous > 0)
     io.err(yellow(`MASTER_KEY_PREVIOUS (${keys.previous}) is still needed: ${previous} secrets use it`));
-  else {
+  else if (other_nodes.length > 0) {
+    io.err(yellow(`MASTER_KEY_PREVIOUS (${keys.previous}) is still needed: these nodes may encrypt with it`));
+  } else {
     io.err(green(`MASTER_KEY_PREVIOUS (${keys.previous}) is no longer needed for stored secrets.`));
     io.err(`Until ${unstored_until} browser sessions and artifact URLs may use it: without it they end earlier.`);
   }

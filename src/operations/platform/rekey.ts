@@ -1,20 +1,28 @@
 import { z } from 'zod';
 import { secretBinding } from '../../domain/device-key.ts';
 import { iso } from '../../domain/iso-time.ts';
-import { done } from '../../domain/refusals.ts';
-import { SealBroken, type SealedPlace, sealedWith } from '../../domain/sealing.ts';
+import { done, refuse } from '../../domain/refusals.ts';
+import { type MasterKeyIds, SealBroken, type SealedPlace, sealedWith } from '../../domain/sealing.ts';
 import { CANONICAL_UUID } from '../../domain/uuid.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import { MAX_TOKEN_LIFE_S } from '../../services/tokens.ts';
-import { type DeviceKeyPosition, type SealedKind, sealedKinds } from '../../store/contract/sealed-values.ts';
+import type { ReportedNode } from '../../store/contract/cluster.ts';
+import {
+  type DeviceKeyPosition,
+  type PageLimits,
+  type SealedKind,
+  sealedKinds,
+} from '../../store/contract/sealed-values.ts';
 import { answerBinding } from '../idempotency.ts';
 import { isoTime } from '../inputs.ts';
 import { operation, type Services } from '../operation.ts';
 
 // Changes the key of stored values after a change of the master key, in batches that can be repeated.
 
-/** Rows that one request examines, and those that one statement reads. Stored answers can be long. */
-const ROWS_PER_REQUEST = 5_000;
-const PAGE_ROWS = { device_secrets: 500, stored_answers: 200 } as const satisfies Record<SealedKind, number>;
+/** Rows and bytes that one request examines, and those that one statement reads. Stored answers can be long. */
+const PER_REQUEST: PageLimits = { rows: 5_000, bytes: 32_000_000 };
+const SECRETS_PER_PAGE = 500;
+const ANSWERS_PER_PAGE: PageLimits = { rows: 200, bytes: 2_000_000 };
 
 const CURSOR = new RegExp(
   `^(?:device_secrets:(${CANONICAL_UUID}):([1-9]\\d{0,8})|stored_answers(?::([A-Za-z0-9_-]{43}))?)$`,
@@ -41,6 +49,18 @@ const count = z
 
 type Count = z.infer<typeof count>;
 
+const keyIds = z
+  .object({ current: z.string(), next: z.string().nullable(), previous: z.string().nullable() })
+  .meta({ id: 'MasterKeyIds', description: 'Ids of the configured keys' });
+
+const otherNode = z
+  .object({
+    node_id: uuid,
+    address: z.string().meta({ description: 'Host and port of its HTTP server' }),
+    master_keys: keyIds.nullable().meta({ description: 'Null: the node has not reported its keys' }),
+  })
+  .meta({ id: 'NodeWithOtherKey' });
+
 export const rekey = operation({
   role: 'none',
   scope: null,
@@ -56,16 +76,18 @@ export const rekey = operation({
       .meta({ description: '`continue_after` of the previous answer; without it the first rows are examined' }),
   }),
   output: z.object({
-    master_keys: z.object({ current: z.string(), next: z.string().nullable(), previous: z.string().nullable() }).meta({
-      id: 'MasterKeyIds',
-      description: 'Ids of the configured keys',
-    }),
+    master_keys: keyIds,
     total: z.int().nullable().meta({ description: 'Number of rows to examine; null if the request continues' }),
     examined: z.int().meta({ description: 'Rows that this request examined' }),
     resealed: z.int().meta({ description: 'Values that it encrypted with the current key' }),
     unreadable: z.int().meta({ description: 'Values that name a configured key and cannot be decrypted with it' }),
     values: z.array(count).meta({ description: 'The examined values after this request, by their key' }),
     continue_after: z.string().nullable().meta({ description: 'Null: no rows are left' }),
+    other_nodes: z.array(otherNode).meta({
+      description:
+        'Live nodes that do not encrypt with this current key, or have not reported their keys: as long as there are any, ' +
+        'values of other keys may be added',
+    }),
     unstored_until: isoTime.nullable().meta({
       description:
         'Until then browser sessions, sign-in links and artifact URLs may depend on the previous key: they are not ' +
@@ -74,7 +96,7 @@ export const rekey = operation({
   }),
   changes: true,
   inMaintenance: true,
-  refuses: ['VALIDATION_FAILED'],
+  refuses: ['VALIDATION_FAILED', 'CONFLICT'],
   example: {
     input: { dry_run: false },
     output: {
@@ -82,17 +104,21 @@ export const rekey = operation({
       ...{ total: 2, examined: 2, resealed: 1, unreadable: 0 },
       values: [{ kind: 'device_secrets', key: 'current', key_id: 'fV3hGm0nB1s', sub_key: true, rows: 2 }],
       continue_after: null,
+      other_nodes: [],
       unstored_until: '2026-03-02T12:00:00.000Z',
     },
   },
   auditSubject: () => 'service',
   needs: ['clock', 'log', 'masterKeys', 'nodes', 'open', 'seal', 'store'],
   async run(services, { input }) {
-    const { masterKeys, log, store } = services;
+    const { masterKeys, log, nodes, store } = services;
+    const live = (await nodes.report()).nodes;
+    const refused = input.dry_run ? null : refuseWithout(masterKeys.keyIds.current, live);
+    if (refused !== null) return refused;
     const pass = new RekeyPass(services, input.dry_run);
     const total = input.after === undefined ? await store.sealedValues.count() : null;
     let place: Place | null = placeOf(input.after);
-    while (place !== null && pass.examined < ROWS_PER_REQUEST) place = await pass.page(place);
+    while (place !== null && !pass.isFull) place = await pass.page(place);
     const { examined, resealed, unreadable } = pass;
     if (resealed > 0) log.info({ resealed, key_id: masterKeys.keyIds.current }, 'stored secrets encrypted again');
     return done({
@@ -100,7 +126,8 @@ export const rekey = operation({
         master_keys: { ...masterKeys.keyIds },
         ...{ total, examined, resealed, unreadable, values: pass.counts() },
         continue_after: place === null ? null : cursorOf(place),
-        unstored_until: masterKeys.keyIds.previous === null ? null : await unstoredUntil(services),
+        other_nodes: live.filter((node) => keysOf(node)?.current !== masterKeys.keyIds.current).map(otherNodeBody),
+        unstored_until: masterKeys.keyIds.previous === null ? null : unstoredUntil(live),
       },
     });
   },
@@ -120,15 +147,45 @@ function cursorOf({ kind, after }: Place): string {
 }
 
 /** No token, session, link or URL lives longer, and a process uses the keys with which it was started. */
-async function unstoredUntil({ nodes }: Pick<Services, 'nodes'>): Promise<string> {
-  const report = await nodes.report();
-  const newest = Math.max(...report.nodes.map(({ startedAt }) => startedAt));
+function unstoredUntil(live: readonly ReportedNode[]): string {
+  const newest = Math.max(...live.map(({ startedAt }) => startedAt));
   return iso(Math.round(newest) + MAX_TOKEN_LIFE_S * 1000);
+}
+
+const keysOf = ({ figures }: ReportedNode): MasterKeyIds | null => figures?.masterKeys ?? null;
+
+const otherNodeBody = (node: ReportedNode) => {
+  const keys = keysOf(node);
+  return { node_id: node.id, address: node.address, master_keys: keys && { ...keys } };
+};
+
+/** Null if every node decrypts with the key: a node that does not would refuse the devices of these secrets. */
+function refuseWithout(key: string, live: readonly ReportedNode[]): ReturnType<typeof refuse> | null {
+  for (const node of live) {
+    const keys = keysOf(node);
+    if (keys === null) {
+      return refuse(
+        'CONFLICT',
+        `The node ${node.address} has not reported its master keys. A node that starts reports them within seconds: repeat ` +
+          'the request. A node of an earlier version does not report them: update it first.',
+      );
+    }
+    if (![keys.current, keys.next, keys.previous].includes(key)) {
+      return refuse(
+        'CONFLICT',
+        `The node ${node.address} does not have the master key ${key}, and could not decrypt what is encrypted with it: ` +
+          'start it with the key as MASTER_KEY_NEXT or MASTER_KEY.',
+      );
+    }
+  }
+  return null;
 }
 
 /** Examines and encrypts the rows of one request. */
 class RekeyPass {
   examined = 0;
+  /** Of the examined answers. */
+  #bytes = 0;
   resealed = 0;
   unreadable = 0;
   readonly #services: Pick<Services, 'clock' | 'masterKeys' | 'open' | 'seal' | 'store'>;
@@ -138,6 +195,10 @@ class RekeyPass {
   constructor(services: Pick<Services, 'clock' | 'masterKeys' | 'open' | 'seal' | 'store'>, dryRun: boolean) {
     this.#services = services;
     this.#dryRun = dryRun;
+  }
+
+  get isFull(): boolean {
+    return this.examined >= PER_REQUEST.rows || this.#bytes >= PER_REQUEST.bytes;
   }
 
   counts(): Count[] {
@@ -150,24 +211,26 @@ class RekeyPass {
   }
 
   async #secrets(after: DeviceKeyPosition | null): Promise<Place> {
-    const { sealedValues } = this.#services.store;
-    const limit = PAGE_ROWS.device_secrets;
-    const rows = await sealedValues.deviceSecrets(after, limit);
-    const changes = rows.flatMap(({ deviceId, keyVersion, sealed }) => {
+    const { clock, store } = this.#services;
+    const { sealedValues } = store;
+    const rows = await sealedValues.deviceSecrets(after, SECRETS_PER_PAGE);
+    const now = clock.now();
+    const changes = rows.flatMap(({ deviceId, keyVersion, sealed, expiresAt }) => {
+      // An ended key never verifies again.
+      if (expiresAt !== null && expiresAt <= now) return [];
       const to = this.#reseal('device_secrets', sealed, secretBinding(deviceId, keyVersion));
       return to === null || sealed === null ? [] : [{ deviceId, keyVersion, from: sealed, to }];
     });
     this.#count('device_secrets', changes, await sealedValues.replaceSecrets(changes));
     const last = rows.at(-1);
     this.examined += rows.length;
-    if (last === undefined || rows.length < limit) return { kind: 'stored_answers', after: null };
+    if (last === undefined || rows.length < SECRETS_PER_PAGE) return { kind: 'stored_answers', after: null };
     return { kind: 'device_secrets', after: { deviceId: last.deviceId, keyVersion: last.keyVersion } };
   }
 
   async #answers(after: string | null): Promise<Place | null> {
     const { clock, store } = this.#services;
-    const limit = PAGE_ROWS.stored_answers;
-    const rows = await store.sealedValues.answers(after, limit);
+    const rows = await store.sealedValues.answers(after, ANSWERS_PER_PAGE);
     const now = clock.now();
     const changes = rows.flatMap(({ sealed, expiresAt, digest, ...request }) => {
       // An expired answer is never read.
@@ -178,7 +241,8 @@ class RekeyPass {
     this.#count('stored_answers', changes, await store.sealedValues.replaceAnswers(changes));
     const last = rows.at(-1);
     this.examined += rows.length;
-    return last === undefined || rows.length < limit ? null : { kind: 'stored_answers', after: last.digest };
+    this.#bytes += rows.reduce((sum, { sealed }) => sum + (sealed?.length ?? 0), 0);
+    return last === undefined ? null : { kind: 'stored_answers', after: last.digest };
   }
 
   /** The value under the current key; null, and counted, if it stays as it is. */

@@ -1,3 +1,4 @@
+import type { MasterKeyIds } from '../../domain/sealing.ts';
 import type { Milliseconds, Uuid } from '../../domain/values.ts';
 
 /**
@@ -43,9 +44,11 @@ export interface NodeLoad {
   eventLoopDelayMs: number;
 }
 
-/** The figures that a node publishes every few seconds. */
+/** What a node publishes every few seconds. */
 export interface NodeFigures {
   load: NodeLoad;
+  /** Missing for builds that do not publish them. */
+  masterKeys?: MasterKeyIds;
   /** Shards that the node has opened since its start. */
   opened: number;
   /** Shards that the node has handed over since its start. */

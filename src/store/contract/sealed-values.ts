@@ -11,13 +11,25 @@ export interface DeviceKeyPosition {
   keyVersion: number;
 }
 
-/** Null: a key without a secret, or an answer that was dropped. */
-export type SealedSecret = DeviceKeyPosition & { sealed: string | null };
+export interface SealedSecret extends DeviceKeyPosition {
+  /** Null: a key without a secret. */
+  sealed: string | null;
+  /** When the key ends or has ended; null for a current key. */
+  expiresAt: EpochMs | null;
+}
 
 export interface StoredAnswer extends Pick<IdempotencyRow, 'principal' | 'method' | 'path' | 'key' | 'expiresAt'> {
   /** Place in the order of `answers`. */
   digest: string;
+  /** Null: the answer was dropped. */
   sealed: string | null;
+}
+
+/** Limits of a page. It ends before the row with which it would exceed one of them, and has at least one row. */
+export interface PageLimits {
+  rows: number;
+  /** Of the sealed values. */
+  bytes: number;
 }
 
 /** Replaces a value only if it is still `from`. */
@@ -39,14 +51,14 @@ export interface SealedValueStore {
   count(): Promise<number>;
   /** Up to `limit` device keys after `after`, also ended ones and those without a secret. */
   deviceSecrets(after: DeviceKeyPosition | null, limit: number): Promise<SealedSecret[]>;
-  /** Up to `limit` stored answers after the digest `after`, also expired ones. */
-  answers(after: string | null, limit: number): Promise<StoredAnswer[]>;
+  /** Stored answers after the digest `after`, also expired ones; empty if there are no others. */
+  answers(after: string | null, limits: PageLimits): Promise<StoredAnswer[]>;
   /** Returns how many it replaced; a row that another transaction changes is left as it is. */
   replaceSecrets(changes: readonly (DeviceKeyPosition & ResealedValue)[]): Promise<number>;
   replaceAnswers(changes: readonly (Pick<StoredAnswer, 'digest'> & ResealedValue)[]): Promise<number>;
   /**
-   * The values that name a master key other than `known`: of all device keys, and of the answers that expire first and
-   * last among those that have not expired at `now`.
+   * The values that name a master key other than `known`: of the device keys that have not ended at `now`, and of the
+   * answers that expire first and last among those that have not expired. Empty on a database without these tables.
    */
   withOtherKeys(known: readonly string[], now: EpochMs): Promise<SealedCount[]>;
 }

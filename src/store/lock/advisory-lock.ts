@@ -34,6 +34,11 @@ export interface AdvisoryLockParts {
   monotonic?: MonotonicClock;
   /** Exclusive by default. */
   ownership?: OwnershipProtocol;
+  /**
+   * Why this process must not become active; null if it may. Called before each attempt to take the lock, and repeated if
+   * it throws, as the server does not answer then.
+   */
+  refusal?: ((signal: AbortSignal) => Promise<Error | null>) | undefined;
 }
 
 /**
@@ -51,6 +56,7 @@ export class AdvisoryLock implements ActiveLock {
   readonly #now: MonotonicClock;
   readonly #lease: RenewedLease;
   readonly #ownership: OwnershipProtocol;
+  readonly #refusal: NonNullable<AdvisoryLockParts['refusal']>;
   readonly #lostListeners: (() => void)[] = [];
   readonly #renewedListeners: ((sample: RenewalSample) => void)[] = [];
   #session: LockSession | null = null;
@@ -62,8 +68,10 @@ export class AdvisoryLock implements ActiveLock {
   #probe: ServerProbe | null = null;
   #ended = false;
 
-  constructor(url: string, { log, node, timing, monotonic, ownership = exclusiveOwnership }: AdvisoryLockParts) {
+  constructor(url: string, parts: AdvisoryLockParts) {
+    const { log, node, timing, monotonic, ownership = exclusiveOwnership, refusal = async () => null } = parts;
     this.#url = url;
+    this.#refusal = refusal;
     this.#log = log;
     this.#info = node;
     this.#timing = { ...lockTiming, ...timing };
@@ -101,13 +109,15 @@ export class AdvisoryLock implements ActiveLock {
     return run(this.#session);
   }
 
-  /** Waits indefinitely, also while the server is unavailable; rejects only when `signal` aborts, or
-   * with `SchemaMismatch` if this build cannot read the data. */
+  /**
+   * Waits indefinitely, also while the server is unavailable; rejects only when `signal` aborts, with `SchemaMismatch` if
+   * this build cannot read the data, or with the refusal of its parts.
+   */
   async acquire(signal: AbortSignal, accepts: Accepts = () => true): Promise<void> {
     const reports = new StandbyReporter(this.#log, this.#timing.report);
     for (;;) {
       signal.throwIfAborted();
-      const session = await this.#attempt(signal, accepts, reports);
+      const session = (await this.#mayAttempt(signal, reports)) ? await this.#attempt(signal, accepts, reports) : null;
       if (session !== null) {
         reports.acquired(this.#lease.epoch);
         this.#hold(session);
@@ -130,6 +140,20 @@ export class AdvisoryLock implements ActiveLock {
     // If it fails, the others notice the end of the session.
     if (session !== null) await this.#ownership.leave(session, this.#node).catch(() => {});
     await end(session);
+  }
+
+  /** False if the server does not answer; throws the refusal. */
+  async #mayAttempt(signal: AbortSignal, reports: StandbyReporter): Promise<boolean> {
+    let refusal: Error | null;
+    try {
+      refusal = await this.#refusal(signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      reports.failed(error);
+      return false;
+    }
+    if (refusal !== null) throw refusal;
+    return true;
   }
 
   /** The connection that holds the lock, with the lease started; null if the attempt failed. */

@@ -1,7 +1,7 @@
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { SealedCount, SealedKind, SealedValueStore } from '../contract/sealed-values.ts';
 import { DROPPED_ANSWER } from '../contract.ts';
-import type { Database } from './database.ts';
+import type { Database, Query } from './database.ts';
 
 /** Stored answers that are examined at the start, at both ends of the order in which they expire. */
 const EXAMINED_ANSWERS = 1_000;
@@ -29,6 +29,13 @@ function replaceStatement(table: string, column: string, key: Readonly<Record<st
     update ${table} t set ${column} = c."to" from changed c where ${sameKey('t', 'c')} returning 1 as one`;
 }
 
+interface SecretRow {
+  device_id: Uuid;
+  key_version: number;
+  sealed_secret: string | null;
+  expires_at: EpochMs | null;
+}
+
 interface AnswerRow {
   digest: string;
   principal: string;
@@ -50,23 +57,30 @@ export const sealedValueStore = (database: Database): SealedValueStore => ({
     }),
 
   async deviceSecrets(after, limit) {
-    const rows = await database.read<{ device_id: Uuid; key_version: number; sealed_secret: string | null }>({
+    const rows = await database.read<SecretRow>({
       name: 'sealed_secrets',
-      text: `select device_id, key_version, sealed_secret from device_keys
+      text: `select device_id, key_version, sealed_secret, least(ended_at, grace_until) as expires_at from device_keys
         where (device_id, key_version) > ($1::uuid, $2::integer) order by device_id, key_version limit $3`,
       values: [after?.deviceId ?? NIL, after?.keyVersion ?? 0, limit],
     });
-    return rows.map(({ device_id: deviceId, key_version: keyVersion, sealed_secret: sealed }) => {
-      return { deviceId, keyVersion, sealed };
-    });
+    return rows.map((row) => ({
+      ...{ deviceId: row.device_id, keyVersion: row.key_version },
+      ...{ sealed: row.sealed_secret, expiresAt: row.expires_at },
+    }));
   },
 
-  async answers(after, limit) {
+  // The lengths are read without the values, which are in a separate table if they are long.
+  async answers(after, { rows: limit, bytes }) {
     const rows = await database.read<AnswerRow>({
       name: 'sealed_answers',
-      text: `select digest, principal, method, path, key, answer, expires_at from idempotency
-        where digest > $1 order by digest limit $2`,
-      values: [after ?? '', limit],
+      text: `select digest, principal, method, path, key, answer, expires_at from (
+          select p.digest, p.principal, p.method, p.path, p.key, p.answer, p.expires_at,
+              row_number() over w as place, sum(octet_length(answer)) over w as bytes from (
+            select digest, principal, method, path, key, answer, expires_at from idempotency
+              where digest > $1 order by digest limit $2) p
+          window w as (order by digest)) sized
+        where bytes <= $3 or place = 1 order by digest`,
+      values: [after ?? '', limit, bytes],
     });
     return rows.map(({ answer, expires_at: expiresAt, ...row }) => {
       return { ...row, expiresAt, sealed: answer === DROPPED_ANSWER ? null : answer };
@@ -82,30 +96,41 @@ export const sealedValueStore = (database: Database): SealedValueStore => ({
 
   replaceAnswers: (changes) => replace(database, replaceAnswers, changes),
 
-  withOtherKeys: (known, now) =>
-    database.transaction(async (query) => {
-      await query('set local statement_timeout = 0');
-      // Reads the whole table, in the order of its pages.
-      await query('set local enable_seqscan = on');
-      const ids = `{${known.join(',')}}`;
-      const secrets = await query<{ id: string; rows: number }>(
-        `select ${keyIdIn('sealed_secret')} as id, count(*) as rows from device_keys
-          where sealed_secret is not null and ${keyIdIn('sealed_secret')} <> all($1::text[]) group by 1`,
-        [ids],
-      );
-      await query('set local enable_seqscan = off');
-      const answers = await query<{ id: string; rows: number }>(
-        `select ${keyIdIn('answer')} as id, count(*) as rows from (
-            (select digest, answer from idempotency where expires_at > $2 order by expires_at limit ${EXAMINED_ANSWERS})
-            union
-            (select digest, answer from idempotency where expires_at > $2 order by expires_at desc
-              limit ${EXAMINED_ANSWERS})) examined
-          where answer <> '${DROPPED_ANSWER}' and ${keyIdIn('answer')} <> all($1::text[]) group by 1`,
-        [ids, now],
-      );
-      return [...countsOf('device_secrets', secrets), ...countsOf('stored_answers', answers)];
-    }),
+  withOtherKeys: (known, now) => database.transaction((query) => valuesWithOtherKeys(query, known, now)),
 });
+
+const tablesExist = `select to_regclass('device_keys') is not null and to_regclass('idempotency') is not null as exist`;
+
+/** See `SealedValueStore.withOtherKeys`. Changes settings of the transaction in which `query` runs. */
+export async function valuesWithOtherKeys(
+  query: Query,
+  known: readonly string[],
+  now: EpochMs,
+): Promise<SealedCount[]> {
+  const [tables] = await query<{ exist: boolean }>(tablesExist);
+  if (!tables?.exist) return [];
+  await query('set local statement_timeout = 0');
+  // Reads the whole table, in the order of its pages.
+  await query('set local enable_seqscan = on');
+  const ids = `{${known.join(',')}}`;
+  const secrets = await query<{ id: string; rows: number }>(
+    `select ${keyIdIn('sealed_secret')} as id, count(*) as rows from device_keys
+      where sealed_secret is not null and ended_at is null and (grace_until is null or grace_until > $2)
+        and ${keyIdIn('sealed_secret')} <> all($1::text[]) group by 1`,
+    [ids, now],
+  );
+  await query('set local enable_seqscan = off');
+  const answers = await query<{ id: string; rows: number }>(
+    `select ${keyIdIn('answer')} as id, count(*) as rows from (
+        (select digest, answer from idempotency where expires_at > $2 order by expires_at limit ${EXAMINED_ANSWERS})
+        union
+        (select digest, answer from idempotency where expires_at > $2 order by expires_at desc
+          limit ${EXAMINED_ANSWERS})) examined
+      where answer <> '${DROPPED_ANSWER}' and ${keyIdIn('answer')} <> all($1::text[]) group by 1`,
+    [ids, now],
+  );
+  return [...countsOf('device_secrets', secrets), ...countsOf('stored_answers', answers)];
+}
 
 const replaceSecrets = {
   name: 'sealed_secrets_replace',

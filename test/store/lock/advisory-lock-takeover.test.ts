@@ -238,6 +238,32 @@ describe.runIf(serverUrl)('a renewal', () => {
   });
 });
 
+describe.runIf(serverUrl)('a process that must not become active', () => {
+  it('leaves the database and the active process as they are', async () => {
+    const url = await database(true);
+    const refused = lockOf(url, { refusal: async () => new Error('wrong keys') });
+    await expect(refused.acquire(never)).rejects.toThrow('wrong keys');
+    expect(await sql(url, `select to_regclass('nodes') as nodes`)).toEqual([{ nodes: null }]);
+    const lock = await acquired(url);
+    await expect(lockOf(url, { refusal: async () => new Error('wrong keys') }).acquire(never)).rejects.toThrow();
+    expect(lock.lease.valid()).toBe(true);
+  });
+
+  it('is examined again when the database could not be read', async () => {
+    const url = await database();
+    const { log, lines } = recordingLog();
+    let attempts = 0;
+    const refusal = async () => {
+      attempts += 1;
+      if (attempts === 1) throw new Error('no connection');
+      return null;
+    };
+    await acquired(url, { log, refusal });
+    expect(attempts).toBe(2);
+    expect(lines[0]).toMatchObject({ level: 'warn', message: 'active lock: waiting; database unavailable' });
+  });
+});
+
 describe.runIf(serverUrl)('the lock of a database', () => {
   it('does not depend on parameters of its URL', async () => {
     const url = await database();

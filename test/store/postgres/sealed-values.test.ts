@@ -31,6 +31,8 @@ eachStore('sealed values', (backend) => {
     await backend().store.idempotency.put(added);
     return added;
   }
+  const answersAfter = (digest: string | null, rows: number, bytes = 1_000_000) =>
+    values().answers(digest, { rows, bytes });
   const secretOf = async (id: string) => (await backend().store.devices.keyHistory(id))[0]?.sealedSecret;
 
   it('are read page by page, each once, with the keys that have no secret', async () => {
@@ -55,15 +57,52 @@ eachStore('sealed values', (backend) => {
     const rows = [await addAnswer({ answer: sealedBy(OLD) }), await addAnswer({ answer: sealedBy(OLD), subject })];
     await backend().store.idempotency.dropFor(subject);
     const found: { principal: string; key: string; sealed: string | null }[] = [];
-    for (let page = await values().answers(null, 1); page.length > 0; ) {
+    for (let page = await answersAfter(null, 1); page.length > 0; ) {
       found.push(...page);
-      page = await values().answers(page.at(-1)?.digest ?? null, 1);
+      page = await answersAfter(page.at(-1)?.digest ?? null, 1);
     }
     for (const [n, { principal, method, path, key, expiresAt }] of rows.entries()) {
       expect(found.filter((one) => one.principal === principal && one.key === key)).toMatchObject([
         { method, path, expiresAt, sealed: n === 0 ? sealedBy(OLD) : null },
       ]);
     }
+  });
+
+  it('of requests are read in pages of a limited size, and a longer one alone', async () => {
+    const bodies = [10, 3_000, 20, 900, 900, 30].map((length) => 'x'.repeat(length));
+    for (const body of bodies) await addAnswer({ answer: sealedBy(OLD, body) });
+    const all = await answersAfter(null, 1_000);
+    const sizes: number[] = [];
+    const found: string[] = [];
+    for (let page = await answersAfter(null, 1_000, 1_000); page.length > 0; ) {
+      found.push(...page.map(({ digest }) => digest));
+      const bytes = page.reduce((sum, { sealed }) => sum + (sealed?.length ?? 0), 0);
+      sizes.push(bytes);
+      expect(page.length === 1 || bytes <= 1_000).toBe(true);
+      page = await answersAfter(page.at(-1)?.digest ?? null, 1_000, 1_000);
+    }
+    expect(found).toEqual(all.map(({ digest }) => digest));
+    expect(Math.max(...sizes)).toBeGreaterThan(3_000);
+  });
+
+  it('of devices have the time at which their key ends', async () => {
+    const id = newId();
+    const graceUntil = 7_000;
+    await backend().store.actors.commit([
+      deviceCommit({
+        id,
+        rows: [
+          key(id, 1, sealedBy(OLD)),
+          key(id, 2, sealedBy(OLD)),
+          { type: 'key.grace', deviceId: id, keyVersion: 1, graceUntil },
+        ],
+      }),
+    ]);
+    const ends = async () => {
+      const all = await values().deviceSecrets({ deviceId: id, keyVersion: 0 }, 2);
+      return all.map(({ expiresAt }) => expiresAt);
+    };
+    expect(await ends()).toEqual([graceUntil, null]);
   });
 
   it('are replaced only if they have not changed since', async () => {
@@ -75,19 +114,31 @@ eachStore('sealed values', (backend) => {
     expect([await secretOf(id), await secretOf(other)]).toEqual([sealedBy(NEW), sealedBy(OLD, 'other')]);
 
     const row = await addAnswer({ answer: sealedBy(OLD) });
-    const { digest = '' } = (await values().answers(null, 1_000)).find((one) => one.principal === row.principal) ?? {};
+    const { digest = '' } = (await answersAfter(null, 1_000)).find((one) => one.principal === row.principal) ?? {};
     expect(await values().replaceAnswers([{ digest, from: 'another', to: sealedBy(NEW) }])).toBe(0);
     expect(await values().replaceAnswers([{ digest, from: sealedBy(OLD), to: sealedBy(NEW) }])).toBe(1);
     expect(await backend().store.idempotency.find(row)).toEqual({ ...row, answer: sealedBy(NEW) });
   });
 
-  it('that name another master key are counted, and expired answers are not', async () => {
+  it('that name another master key are counted, without expired answers and ended keys', async () => {
     const [lost, now] = [newId().slice(-11).replace('-', '_'), Date.now()];
     const before = await values().withOtherKeys([OLD, NEW], now);
     await addKeys(sealedBy(lost), sealedBy(NEW));
     await addKeys(null);
     await addAnswer({ answer: sealedBy(lost), expiresAt: now + 1_000 });
     await addAnswer({ answer: sealedBy(lost), expiresAt: now - 1_000 });
+    const ended = newId();
+    await backend().store.actors.commit([
+      deviceCommit({
+        id: ended,
+        rows: [
+          key(ended, 1, sealedBy(lost)),
+          key(ended, 2, sealedBy(lost)),
+          { type: 'key.grace', deviceId: ended, keyVersion: 1, graceUntil: now - 1_000 },
+          { type: 'keys.end', deviceId: ended, at: now - 500, status: 'revoked', except: [1] },
+        ],
+      }),
+    ]);
     const found = await values().withOtherKeys([OLD, NEW], now);
     expect(found.filter(({ keyId }) => keyId === lost)).toEqual([
       { kind: 'device_secrets', keyId: lost, rows: 1 },

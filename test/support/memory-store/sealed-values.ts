@@ -10,7 +10,10 @@ const compare = (one: string, other: string): number => (one < other ? -1 : one 
 const secretsOf = (tables: Tables) =>
   [...tables.deviceKeys]
     .flatMap(([deviceId, keys]) =>
-      keys.map(({ keyVersion, sealedSecret: sealed }) => ({ deviceId, keyVersion, sealed })),
+      keys.map(({ keyVersion, sealedSecret: sealed, graceUntil, endedAt }) => {
+        const ends = [graceUntil, endedAt].filter((at) => at !== null);
+        return { deviceId, keyVersion, sealed, expiresAt: ends.length === 0 ? null : Math.min(...ends) };
+      }),
     )
     .sort((a, b) => compare(a.deviceId, b.deviceId) || a.keyVersion - b.keyVersion);
 
@@ -40,15 +43,20 @@ export const sealedValueStore = (session: Session): SealedValueStore => ({
         )
         .slice(0, limit),
     ),
-  answers: (after, limit) =>
-    session.read('sealedValues.answers', [after, limit], (tables, after, limit) =>
-      answersOf(tables)
+  answers: (after, limits) =>
+    session.read('sealedValues.answers', [after, limits], (tables, after, { rows, bytes }) => {
+      let total = 0;
+      return answersOf(tables)
         .filter(({ digest }) => digest > (after ?? ''))
-        .slice(0, limit)
+        .slice(0, rows)
+        .filter(({ answer }, place) => {
+          total += Buffer.byteLength(answer);
+          return total <= bytes || place === 0;
+        })
         .map(({ digest, principal, method, path, key, answer, expiresAt }) => {
           return { digest, principal, method, path, key, expiresAt, sealed: answer === '' ? null : answer };
-        }),
-    ),
+        });
+    }),
   replaceSecrets: (changes) =>
     session.write('sealedValues.replaceSecrets', [changes], (tables, changes) => {
       let replaced = 0;
@@ -80,7 +88,9 @@ export const sealedValueStore = (session: Session): SealedValueStore => ({
     session.read('sealedValues.withOtherKeys', [known, now], (tables, known, now) => [
       ...counted(
         'device_secrets',
-        secretsOf(tables).map(({ sealed }) => sealed),
+        secretsOf(tables)
+          .filter(({ expiresAt }) => expiresAt === null || expiresAt > now)
+          .map(({ sealed }) => sealed),
         known,
       ),
       ...counted(

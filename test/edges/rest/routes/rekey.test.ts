@@ -1,10 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { secretBinding } from '../../../../src/domain/device-key.ts';
-import { makeSealer, type Sealer, sealedWith } from '../../../../src/domain/sealing.ts';
+import { keyId, makeSealer, type Sealer, sealedWith } from '../../../../src/domain/sealing.ts';
+import { answerBinding } from '../../../../src/operations/idempotency.ts';
 import { PLATFORM_SCOPE } from '../../../../src/services/tokens.ts';
 import { runCliInProcess } from '../../../support/cli.ts';
 import { type HttpService, startHttpService } from '../../../support/http-service.ts';
+import { type MemoryNodes, secondNode } from '../../../support/memory-nodes.ts';
 import type { MemoryStore } from '../../../support/memory-store.ts';
 import { makeTestTenant, type TestTenant } from '../../../support/test-tenant.ts';
 
@@ -30,7 +32,11 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
+const nodes = () => service.services.nodes as MemoryNodes;
+const [oldId, newId] = [oldKey, newKey].map((key) => keyId(key)) as [string, string];
+
 beforeEach(async () => {
+  nodes().reset();
   sealWith(rotated());
   await rekey();
 });
@@ -85,6 +91,73 @@ describe('POST /admin/rekey', () => {
     }
   });
 
+  it('is refused, without a change, while a node cannot decrypt with the current key or has not reported its keys', async () => {
+    sealWith(makeSealer({ current: oldKey }));
+    const { device_id: id } = await mine.register();
+    const sealed = await secretOf(id);
+    sealWith(rotated());
+    const cases = [
+      [{ current: oldId, next: null, previous: null }, `does not have the master key ${newId}`],
+      [null, 'has not reported its master keys'],
+    ] as const;
+    for (const [keys, problem] of cases) {
+      nodes().reportKeys(secondNode, keys);
+      expect(await service.call('POST', '/v1/admin/rekey', { token: operator, body: {} })).toMatchObject({
+        status: 409,
+        body: { code: 'CONFLICT', detail: expect.stringContaining(problem) },
+      });
+      expect(await secretOf(id)).toBe(sealed);
+      expect(await rekey({ dry_run: true })).toMatchObject({
+        other_nodes: [{ node_id: secondNode, address: 'node-2:8080', master_keys: keys }],
+      });
+      nodes().reset();
+    }
+  });
+
+  it('names the nodes that encrypt with another key, although they decrypt with the current one', async () => {
+    const keys = { current: oldId, next: newId, previous: null };
+    nodes().reportKeys(secondNode, keys);
+    expect((await rekey()).other_nodes).toEqual([{ node_id: secondNode, address: 'node-2:8080', master_keys: keys }]);
+    nodes().reset();
+    expect((await rekey()).other_nodes).toEqual([]);
+  });
+
+  it('examines long answers in several requests', async () => {
+    const { sealedValues } = service.store;
+    const answer = { principal: 'somebody', method: 'POST', path: '/', key: 'k', expiresAt: Number.MAX_SAFE_INTEGER };
+    const sealed = rotated().seal('x'.repeat(2_000_000), answerBinding(answer));
+    const asked: (string | null)[] = [];
+    const answers = vi.spyOn(sealedValues, 'answers').mockImplementation(async (after) => {
+      asked.push(after);
+      const digest = String(asked.length).padStart(43, '0');
+      return asked.length > 20 ? [] : [{ ...answer, digest, sealed }];
+    });
+    const first = await rekey({ after: 'stored_answers' });
+    expect(first.continue_after).toMatch(/^stored_answers:0*\d+$/);
+    expect(first.examined).toBeLessThan(20);
+    const rest = await rekey({ after: first.continue_after });
+    expect([first.examined + rest.examined, rest.continue_after]).toEqual([20, null]);
+    answers.mockRestore();
+  });
+
+  it('leaves out keys that have ended, also those that no configured key decrypts', async () => {
+    sealWith(makeSealer({ current: randomBytes(32) }));
+    const { device_id: id } = await mine.register();
+    expect((await mine.call('POST', `/device/${id}/revoke`)).status).toBe(200);
+    service.store.idempotencyRows.clear();
+    sealWith(rotated());
+    const { values, unreadable } = await rekey();
+    expect([values.filter(({ key }: { key: string }) => key === 'unknown'), unreadable]).toEqual([[], 0]);
+  });
+
+  it('does not encrypt a sub-key value with the master key, while another node already uses sub-keys', async () => {
+    const { device_id: id } = await mine.register();
+    const sealed = await secretOf(id);
+    sealWith(makeSealer({ current: newKey, previous: oldKey }, () => false));
+    expect(await rekey()).toMatchObject({ resealed: 0 });
+    expect([sealedWith(sealed)?.form, await secretOf(id)]).toEqual(['s2', sealed]);
+  });
+
   it('leaves what another node has encrypted with the next key', async () => {
     sealWith(makeSealer({ current: newKey }));
     const { device_id: id } = await mine.register();
@@ -134,6 +207,26 @@ describe('twinkeep rekey', () => {
       ...['device secrets', 'current', rotated().keyIds.current, 'yes'],
     ]);
     expect(JSON.parse((await runCli('--json')).stdout)).toMatchObject({ resealed: 0, unreadable: 0 });
+  });
+
+  it('does not report that the previous key is no longer needed while a node encrypts with it, and exits with 1', async () => {
+    sealWith(rotated());
+    nodes().reportKeys(secondNode, { current: oldId, next: newId, previous: null });
+    const { code, stderr } = await runCli();
+    expect(code).toBe(1);
+    expect(stderr).toContain(`the node node-2:8080 has MASTER_KEY ${oldId}, not ${newId}\n`);
+    expect(stderr).toContain(`MASTER_KEY_PREVIOUS (${oldId}) is still needed`);
+    expect(stderr).toContain('nodes may still encrypt with another key');
+    expect(stderr).not.toContain('no longer needed');
+  });
+
+  it('prints the number of secrets that a master key itself encrypts', async () => {
+    sealWith(makeSealer({ current: newKey }, () => false));
+    await mine.register();
+    const { code, stderr } = await runCli();
+    expect([code, stderr]).toEqual([0, expect.stringContaining('(SUB-KEY no), as by version 1.0.0: 1.')]);
+    sealWith(rotated());
+    expect((await runCli()).stderr).not.toContain('SUB-KEY no');
   });
 
   it('exits with 1 if its requests reach processes with different keys', async () => {
