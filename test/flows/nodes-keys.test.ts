@@ -66,6 +66,15 @@ describe.runIf(inject('postgresUrl'))('a change of the master key on several nod
     }
   });
 
+  it('reports that the old key is still needed while a node encrypts with it', async () => {
+    const [old, user] = group.nodes as [GroupNode, GroupNode];
+    const token = await issueToken(readTokenKey(group.env), { sub: 'operator', scope: PLATFORM_SCOPE, ttlS: 600 });
+    const { stderr } = await runCliInProcess(['rekey', '--dry-run'], { url: user.served.url, token });
+    const [oldId, newId] = [keyId(Buffer.from(oldKey, 'base64')), keyId(newKey)];
+    expect(stderr).toMatch(new RegExp(`the node \\S+:${old.ports.PORT} has MASTER_KEY ${oldId}, not ${newId}\n`));
+    expect(stderr).not.toContain('is no longer needed');
+  });
+
   it('returns the devices of a node with the new key that is killed to the other one', async () => {
     const killed = group.nodes[1] as GroupNode;
     await group.stop(killed, 'SIGKILL');
