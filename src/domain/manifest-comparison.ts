@@ -1,8 +1,8 @@
 import { foldedAction, isRestricted } from './capability-registry.ts';
-import { jsonBytes } from './json/value.ts';
+import { jsonBytes, jsonEqual } from './json/value.ts';
 import { type Capability, type Manifest, type RemovedAction, type SafetyClass, safetyClasses } from './manifest.ts';
 import { quoted } from './quoted.ts';
-import { type ComparisonBudget, newComparisonBudget, widenings } from './schema-widening.ts';
+import { type ComparisonBudget, newComparisonBudget, type Widening, widening } from './schema-widening.ts';
 import type { Json, JsonObject } from './values.ts';
 
 // What a new manifest allows that the one before refused. Removed actions are remembered, so that two harmless changes
@@ -10,11 +10,14 @@ import type { Json, JsonObject } from './values.ts';
 
 /** Removed actions that a manifest remembers. One beyond this is refused. */
 export const MAX_REMOVED = 200;
-/** Size of the schemas of removed actions; the oldest are dropped beyond this. */
+/** Size of the schemas and expected states of removed actions; the oldest are dropped beyond this. */
 const MAX_REMOVED_BYTES = 64 * 1024;
 
 export interface ManifestComparison {
-  /** What gets weaker, one sentence each. Empty: nothing, the change needs no confirmation. */
+  /**
+   * What gets weaker, one sentence each, the most important first. Empty: nothing, the change needs no confirmation. A
+   * preview of a critical action that changes counts too: it is what the action is confirmed by.
+   */
   weaker: string[];
   /** The members of actions that get weaker, such as `open_gate.safetyClass`. */
   changes: Record<string, { from: Json; to: Json }>;
@@ -22,43 +25,92 @@ export interface ManifestComparison {
   removed: RemovedAction[];
 }
 
-type Earlier = Pick<Manifest, 'capabilities' | 'removed'>;
+/** `own: false` is the automatic manifest. */
+type Earlier = Pick<Manifest, 'capabilities' | 'removed'> & Partial<Pick<Manifest, 'own'>>;
+
+/** The order in which they are shown: many harmless sentences must not come before an important one. */
+const importance = ['class', 'new kind of parameters', 'preview', 'limits of parameters'] as const;
+interface Sentence {
+  about: (typeof importance)[number];
+  text: string;
+}
 
 /** Compares with the device's current manifest, or null without one. */
 export function compareManifests(before: Earlier | null, after: readonly Capability[]): ManifestComparison {
-  const comparison: ManifestComparison = { weaker: [], changes: {}, removed: removedBy(before, after) };
+  const found: Found = { sentences: [], changes: {} };
   // One for the whole manifest: with many remembered actions the pairs would be their product.
   const budget = newComparisonBudget();
-  for (const capability of after) compareAction(comparison, { before, after, capability, budget });
-  return comparison;
+  for (const capability of after) {
+    const floor = earlierOf(before, after, capability);
+    if (floor !== null) compareAction(found, floor, capability, budget);
+  }
+  const sorted = found.sentences.toSorted((a, b) => importance.indexOf(a.about) - importance.indexOf(b.about));
+  return { weaker: sorted.map(({ text }) => text), changes: found.changes, removed: removedBy(before, after) };
 }
 
-function compareAction(
-  { weaker, changes }: ManifestComparison,
-  {
-    before,
-    after,
-    capability,
-    budget,
-  }: { before: Earlier | null; after: readonly Capability[]; capability: Capability; budget: ComparisonBudget },
-): void {
-  const { action, safetyClass, paramSchema } = capability;
-  const floor = earlierOf(before, after, capability);
-  if (floor === null) return;
-  const name = quoted(action);
+interface Found extends Pick<ManifestComparison, 'changes'> {
+  sentences: Sentence[];
+}
+
+function compareAction(found: Found, floor: Floor, capability: Capability, budget: ComparisonBudget): void {
+  const { action, safetyClass } = capability;
   if (rank(safetyClass) < rank(floor.safetyClass)) {
-    weaker.push(`${name} ${consequenceOf(safetyClass)}: ${originOf(floor, action)}, and becomes ${safetyClass}.`);
-    changes[`${action}.safetyClass`] = { from: floor.safetyClass, to: safetyClass };
+    const text = `${quoted(action)} ${consequenceOf(safetyClass)}: ${originOf(floor, action)}, and becomes ${safetyClass}.`;
+    found.sentences.push({ about: 'class', text });
+    found.changes[`${action}.safetyClass`] = { from: floor.safetyClass, to: safetyClass };
   }
   // A NORMAL action needs no confirmation whatever its parameters are.
-  if (safetyClass === 'NORMAL' || floor.schemas.length === 0) return;
-  const wider = floor.schemas.map((schema) =>
-    schema === null ? ['Its earlier parameters are no longer known.'] : widenings(schema, paramSchema, budget),
+  if (safetyClass === 'NORMAL') return;
+  compareParameters(found, floor, capability, budget);
+  comparePreviews(found, floor, capability);
+}
+
+function compareParameters(
+  { sentences, changes }: Found,
+  floor: Floor,
+  { action, paramSchema }: Capability,
+  budget: ComparisonBudget,
+): void {
+  const schemas = distinct(floor.forms.map((form) => form.paramSchema));
+  const widest = schemas
+    .map((from) => ({ from, ...(from === null ? unknownSchema : widening(from, paramSchema, budget)) }))
+    .toSorted((a, b) => b.count - a.count)[0];
+  if (widest === undefined || widest.count === 0) return;
+  const { from, newKinds, reasons } = widest;
+  sentences.push({
+    about: newKinds ? 'new kind of parameters' : 'limits of parameters',
+    text: `${quoted(action)} is ${floor.safetyClass} and accepts more parameters. ${reasons.join(' ')}`,
+  });
+  changes[`${action}.paramSchema`] = { from, to: paramSchema };
+}
+
+const unknownSchema: Widening = {
+  count: 1,
+  newKinds: true,
+  reasons: ['Its earlier parameters and expected state are no longer known.'],
+};
+
+/** Any difference counts: which of two expected states says more about what an action does cannot be computed. */
+function comparePreviews({ sentences, changes }: Found, { safetyClass, forms }: Floor, capability: Capability): void {
+  const { action, supportsDryRun, expectedState = null } = capability;
+  // The registry's expected state is not that of each device: the first own manifest may leave it out.
+  const comparable = forms.filter(
+    ({ paramSchema, automatic }) => paramSchema !== null && (!automatic || expectedState !== null),
   );
-  const [first] = wider.toSorted((a, b) => b.length - a.length);
-  if (first === undefined || first.length === 0) return;
-  weaker.push(`${name} is ${floor.safetyClass} and accepts more parameters. ${first.join(' ')}`);
-  changes[`${action}.paramSchema`] = { from: floor.schemas[wider.indexOf(first)] ?? null, to: paramSchema };
+  const name = `${quoted(action)} is ${safetyClass}`;
+  const other = comparable.find((form) => !jsonEqual(form.expectedState, expectedState));
+  if (other !== undefined) {
+    const text = `${name} and is previewed and verified with another expected state.`;
+    sentences.push({ about: 'preview', text });
+    changes[`${action}.expectedState`] = { from: other.expectedState, to: expectedState };
+  }
+  if (comparable.some((form) => form.supportsDryRun !== supportsDryRun)) {
+    const text = supportsDryRun
+      ? `${name} and its confirmation will show the expected state, which it does not now.`
+      : `${name} and its confirmation will no longer show what it changes.`;
+    sentences.push({ about: 'preview', text });
+    changes[`${action}.supportsDryRun`] = { from: !supportsDryRun, to: supportsDryRun };
+  }
 }
 
 /** The strictest earlier form of an action, in any spelling of its name. */
@@ -66,36 +118,48 @@ interface Floor {
   safetyClass: SafetyClass;
   origin: 'same' | 'spelling' | 'removed' | 'sibling';
   action: string;
-  /** Schemas to compare with; null is one that is not known. */
-  schemas: (JsonObject | null)[];
+  /** What to compare parameters and previews with. */
+  forms: EarlierForm[];
+}
+
+interface EarlierForm extends Pick<Capability, 'supportsDryRun'> {
+  /** Null if it is no longer known, and then `expectedState` is not known either. */
+  paramSchema: JsonObject | null;
+  expectedState: JsonObject | null;
+  automatic: boolean;
 }
 
 /** Null if no earlier action of this name is above NORMAL. */
 function earlierOf(before: Earlier | null, after: readonly Capability[], { action }: Capability): Floor | null {
+  const automatic = before?.own === false;
   const same = before?.capabilities.find((one) => one.action === action);
-  if (same !== undefined) return same.safetyClass === 'NORMAL' ? null : floorOf([{ ...same, origin: 'same' }]);
+  if (same !== undefined) return floorOf([{ ...same, origin: 'same', form: formOf(same, automatic) }]);
   const isSimilar = (one: { action: string }) => foldedAction(one.action) === foldedAction(action);
+  const spellings = (before?.capabilities ?? []).filter(isSimilar);
+  const removed = (before?.removed ?? []).filter(isSimilar);
   return floorOf([
-    ...(before?.capabilities ?? []).filter(isSimilar).map((one) => ({ ...one, origin: 'spelling' as const })),
-    ...(before?.removed ?? []).filter(isSimilar).map((one) => ({ ...one, origin: 'removed' as const })),
-    // Its parameters are new too: there is nothing to compare them with.
+    ...spellings.map((one) => ({ ...one, origin: 'spelling' as const, form: formOf(one, automatic) })),
+    ...removed.map((one) => ({ ...one, origin: 'removed' as const, form: formOf(one, false) })),
+    // Its parameters and its preview are new too: there is nothing to compare them with.
     ...after
       .filter((one) => one.action !== action && isSimilar(one))
-      .map((one) => ({ ...one, paramSchema: undefined, origin: 'sibling' as const })),
+      .map((one) => ({ ...one, origin: 'sibling' as const, form: null })),
   ]);
 }
 
-type Candidate = { action: string; safetyClass: SafetyClass; origin: Floor['origin'] } & {
-  paramSchema: JsonObject | null | undefined;
-};
+type Candidate = Pick<Floor, 'action' | 'safetyClass' | 'origin'> & { form: EarlierForm | null };
+
+const formOf = (
+  { paramSchema, supportsDryRun, expectedState }: Capability | RemovedAction,
+  automatic: boolean,
+): EarlierForm => ({ paramSchema, supportsDryRun, expectedState: expectedState ?? null, automatic });
 
 function floorOf(candidates: readonly Candidate[]): Floor | null {
   const strict = candidates.filter(({ safetyClass }) => safetyClass !== 'NORMAL');
   const [strictest] = strict.toSorted((a, b) => rank(b.safetyClass) - rank(a.safetyClass));
   if (strictest === undefined) return null;
   const { action, safetyClass, origin } = strictest;
-  const schemas = distinct(strict.flatMap(({ paramSchema }) => (paramSchema === undefined ? [] : [paramSchema])));
-  return { action, safetyClass, origin, schemas };
+  return { action, safetyClass, origin, forms: strict.flatMap(({ form }) => form ?? []) };
 }
 
 const distinct = (schemas: readonly (JsonObject | null)[]): (JsonObject | null)[] => [
@@ -127,7 +191,12 @@ function removedBy(before: Earlier | null, after: readonly Capability[]): Remove
     ({ action, safetyClass }) => safetyClass !== 'NORMAL' && !isRestricted(action),
   );
   const all = [...(before.removed ?? []), ...now].filter(({ action }) => !listed.has(action));
-  return withinBytes(all.map(({ action, safetyClass, paramSchema }) => ({ action, safetyClass, paramSchema })));
+  return withinBytes(
+    all.map(({ action, safetyClass, paramSchema, supportsDryRun, expectedState }) => ({
+      ...{ action, safetyClass, paramSchema, supportsDryRun },
+      ...(expectedState !== undefined && { expectedState }),
+    })),
+  );
 }
 
 function withinBytes(removed: readonly RemovedAction[]): RemovedAction[] {
@@ -135,8 +204,9 @@ function withinBytes(removed: readonly RemovedAction[]): RemovedAction[] {
   return removed
     .toReversed()
     .map((one) => {
-      bytes += jsonBytes(one.paramSchema);
-      return bytes <= MAX_REMOVED_BYTES ? one : { ...one, paramSchema: null };
+      const { expectedState, ...rest } = one;
+      bytes += jsonBytes(one.paramSchema) + (expectedState === undefined ? 0 : jsonBytes(expectedState));
+      return bytes <= MAX_REMOVED_BYTES ? one : { ...rest, paramSchema: null };
     })
     .toReversed();
 }

@@ -17,11 +17,12 @@ export interface Capability {
   verify_within_s?: number;
 }
 
-/** An action above NORMAL that an earlier version of a manifest had: its class is the floor if it is added again. */
-export interface RemovedAction {
-  action: string;
-  safetyClass: SafetyClass;
-  /** Null if it was too large to be remembered: then every schema counts as wider. */
+/**
+ * An action above NORMAL that an earlier version of a manifest had. If it is added again, its class is the floor, and its
+ * parameters and its preview are compared.
+ */
+export interface RemovedAction extends Pick<Capability, 'action' | 'safetyClass' | 'supportsDryRun' | 'expectedState'> {
+  /** Null if it and `expectedState` were too large to be remembered: then every schema counts as wider. */
   paramSchema: JsonObject | null;
 }
 

@@ -6,13 +6,15 @@ import type { Json, JsonObject } from './values.ts';
 // Compares two schemas of the contract's subset (§5). Everything that is not proven narrower or equal counts as wider.
 
 const MAX_REASONS = 10;
+/** Values shown in a reason. */
+const MAX_VALUES = 5;
 /** Comparisons of two values that cost as much as a pair of schemas. */
 const VALUES_PER_PAIR = 20;
 const TOO_COMPLEX = 'The parameters are too complex to be compared.';
 /** Pairs of schemas that are compared at most for one manifest: some 50 ms. A usual schema takes less than 50. */
 const MAX_PAIRS = 10_000;
 
-/** The pairs that may still be compared; beyond it a schema counts as wider. */
+/** The pairs that may still be compared; beyond it a schema counts as wider. Each reason found takes one too. */
 export interface ComparisonBudget {
   pairs: number;
 }
@@ -20,45 +22,65 @@ export interface ComparisonBudget {
 export const newComparisonBudget = (): ComparisonBudget => ({ pairs: MAX_PAIRS });
 const allTypes = ['object', 'array', 'string', 'number', 'boolean', 'null'] as const;
 
-/**
- * In which respect `after` may accept parameters that `before` refuses, one sentence each, at most 10; empty if it is proven
- * that it accepts none. Both have passed `schemaErrors`. Titles, descriptions and defaults do not matter.
- */
-export function widenings(before: JsonObject, after: JsonObject, budget = newComparisonBudget()): string[] {
+/** In which respect a schema may accept parameters that an earlier one refuses. */
+export interface Widening {
+  /** 0: it is proven that there are none. */
+  count: number;
+  /** Whether it accepts values of a new kind: other parameters, types, or values outside a list. */
+  newKinds: boolean;
+  /**
+   * One sentence each, at most 10 and then the number of the others. New kinds come first, so that they are not among the
+   * others because of many higher limits.
+   */
+  reasons: string[];
+}
+
+/** Compares schemas that have passed `schemaErrors`. Titles, descriptions and defaults do not matter. */
+export function widening(before: JsonObject, after: JsonObject, budget = newComparisonBudget()): Widening {
   const comparison = new Comparison(budget);
   comparison.compare(before, after, '', true);
-  return comparison.reasons;
+  return comparison.result();
 }
 
 const listedIn = ({ enum: values }: JsonObject): number => (Array.isArray(values) ? values.length : 1);
 
-/** `reasons` has the sentences found so far. */
 class Comparison {
-  readonly reasons: string[] = [];
   readonly #budget: ComparisonBudget;
+  readonly #newKinds: string[] = [];
+  readonly #limits: string[] = [];
+  #count = 0;
+  #isComplete = true;
 
   constructor(budget: ComparisonBudget) {
     this.#budget = budget;
   }
 
+  result(): Widening {
+    const found = [...(this.#isComplete ? [] : [TOO_COMPLEX]), ...this.#newKinds, ...this.#limits];
+    const reasons = found.slice(0, MAX_REASONS);
+    const count = this.#count + (this.#isComplete ? 0 : 1);
+    if (count > reasons.length) reasons.push(`And ${count - reasons.length} more.`);
+    return { count, newKinds: !this.#isComplete || this.#newKinds.length > 0, reasons };
+  }
+
   /** `at` is the path of the parameter, empty for all parameters. */
   compare(before: JsonObject, after: JsonObject, at: string, root: boolean): void {
     if (this.#budget.pairs <= 0) {
-      this.reasons.splice(0, MAX_REASONS, TOO_COMPLEX);
+      this.#isComplete = false;
       return;
     }
     this.#budget.pairs -= 1;
-    if (this.reasons.length >= MAX_REASONS) return;
     const values = finiteValues(after, root);
     if (values !== null) {
       // Each of the values is compared with each of those before.
       this.#budget.pairs -= Math.ceil((values.length * listedIn(before)) / VALUES_PER_PAIR);
-      const added = values.find((value) => isValid(after, value, root) && !isValid(before, value, root));
-      if (added !== undefined) this.#add(`${nameOf(at)} may be ${shown(added)}, which was refused before.`);
+      const added = values.filter((value) => isValid(after, value, root) && !isValid(before, value, root));
+      if (added.length > 0)
+        this.#add('new kind', () => `${nameOf(at)} may be ${listed(added)}, which was refused before.`);
       return;
     }
     if (before.enum !== undefined || before.const !== undefined) {
-      this.#add(`${nameOf(at)} is no longer limited to listed values.`);
+      this.#add('new kind', () => `${nameOf(at)} is no longer limited to listed values.`);
       return;
     }
     const types = typesOf(after, root);
@@ -66,7 +88,7 @@ class Comparison {
       (type) => !typesOf(before, root).some((one) => one === type || isWholeNumber(one, type)),
     );
     if (added.length > 0) {
-      this.#add(`${nameOf(at)} may be of the type ${added.join(' or ')}, which was refused before.`);
+      this.#add('new kind', () => `${nameOf(at)} may be of the type ${added.join(' or ')}, which was refused before.`);
       return;
     }
     if (types.includes('number') || types.includes('integer')) this.#compareNumbers(before, after, at, types);
@@ -75,22 +97,32 @@ class Comparison {
     if (types.includes('object')) this.#compareObjects(before, after, at, root);
   }
 
-  #add(reason: string): void {
-    if (this.reasons.length < MAX_REASONS) this.reasons.push(reason);
+  /** `reason` is called only if its sentence is shown. */
+  #add(kind: 'new kind' | 'limit', reason: () => string): void {
+    this.#count += 1;
+    this.#budget.pairs -= 1;
+    const shown = kind === 'limit' ? this.#limits : this.#newKinds;
+    if (shown.length < MAX_REASONS) shown.push(reason());
   }
 
   #compareNumbers(before: JsonObject, after: JsonObject, at: string, types: readonly string[]): void {
     const [low, high] = [lowerLimit(after), upperLimit(after)];
     const [lowBefore, highBefore] = [lowerLimit(before), upperLimit(before)];
     if (isBelow(low, lowBefore))
-      this.#add(`${nameOf(at)} may be ${limitText(low, 'least')} (before: ${limitText(lowBefore, 'least')}).`);
+      this.#add(
+        'limit',
+        () => `${nameOf(at)} may be ${limitText(low, 'least')} (before: ${limitText(lowBefore, 'least')}).`,
+      );
     if (isBelow(negated(high), negated(highBefore)))
-      this.#add(`${nameOf(at)} may be ${limitText(high, 'most')} (before: ${limitText(highBefore, 'most')}).`);
+      this.#add(
+        'limit',
+        () => `${nameOf(at)} may be ${limitText(high, 'most')} (before: ${limitText(highBefore, 'most')}).`,
+      );
     const step = before.multipleOf as number | undefined;
     if (step === undefined) return;
     const steps = [after.multipleOf as number | undefined, types.includes('number') ? undefined : 1];
     if (!steps.some((one) => one !== undefined && isMultiple(one, step)))
-      this.#add(`${nameOf(at)} need not be a multiple of ${step}.`);
+      this.#add('limit', () => `${nameOf(at)} need not be a multiple of ${step}.`);
   }
 
   #compareSizes(
@@ -101,8 +133,8 @@ class Comparison {
   ): void {
     const [low, lowBefore] = [(after[least] ?? 0) as number, (before[least] ?? 0) as number];
     const [high, highBefore] = [limitOf(after[most]), limitOf(before[most])];
-    if (low < lowBefore) this.#add(`${nameOf(at)} may have fewer than ${lowBefore} ${unit}.`);
-    if (high > highBefore) this.#add(`${nameOf(at)} may have more than ${highBefore} ${unit}.`);
+    if (low < lowBefore) this.#add('limit', () => `${nameOf(at)} may have fewer than ${lowBefore} ${unit}.`);
+    if (high > highBefore) this.#add('limit', () => `${nameOf(at)} may have more than ${highBefore} ${unit}.`);
   }
 
   #compareArrays(before: JsonObject, after: JsonObject, at: string): void {
@@ -114,20 +146,20 @@ class Comparison {
   #compareObjects(before: JsonObject, after: JsonObject, at: string, root: boolean): void {
     const required = new Set((after.required ?? []) as string[]);
     for (const name of (before.required ?? []) as string[]) {
-      if (!required.has(name)) this.#add(`${nameOf(join(at, name))} is no longer required.`);
+      if (!required.has(name)) this.#add('limit', () => `${nameOf(join(at, name))} is no longer required.`);
     }
-    const [listedBefore, listed] = [propertiesOf(before), propertiesOf(after)];
+    const [propertiesBefore, properties] = [propertiesOf(before), propertiesOf(after)];
     const [othersBefore, others] = [unlisted(before, root), unlisted(after, root)];
-    for (const [name, schema] of Object.entries(listed)) {
-      const earlier = Object.hasOwn(listedBefore, name) ? listedBefore[name] : othersBefore;
-      if (earlier === false) this.#add(`${nameOf(join(at, name))} is a new parameter.`);
+    for (const [name, schema] of Object.entries(properties)) {
+      const earlier = Object.hasOwn(propertiesBefore, name) ? propertiesBefore[name] : othersBefore;
+      if (earlier === false) this.#add('new kind', () => `${nameOf(join(at, name))} is a new parameter.`);
       else if (isObject(earlier)) this.compare(earlier, schema as JsonObject, join(at, name), false);
     }
     if (others === false) return;
-    if (othersBefore === false) this.#add(`${nameOf(at)} may have properties with any name.`);
+    if (othersBefore === false) this.#add('new kind', () => `${nameOf(at)} may have properties with any name.`);
     else if (isObject(othersBefore)) this.compare(othersBefore, isObject(others) ? others : {}, `${at}.*`, false);
-    for (const [name, schema] of Object.entries(listedBefore)) {
-      if (Object.hasOwn(listed, name)) continue;
+    for (const [name, schema] of Object.entries(propertiesBefore)) {
+      if (Object.hasOwn(properties, name)) continue;
       this.compare(schema as JsonObject, isObject(others) ? others : {}, join(at, name), false);
     }
   }
@@ -137,6 +169,11 @@ const join = (at: string, name: string): string => (at === '' ? name : `${at}.${
 const nameOf = (at: string): string => (at === '' ? 'The object of parameters' : `Parameter ${quoted(at)}`);
 
 const shown = (value: Json): string => quoted(typeof value === 'string' ? value : JSON.stringify(value));
+
+function listed(values: readonly Json[]): string {
+  const more = values.length - MAX_VALUES;
+  return `${values.slice(0, MAX_VALUES).map(shown).join(' or ')}${more > 0 ? ` or ${more} other values` : ''}`;
+}
 
 const propertiesOf = ({ properties }: JsonObject): JsonObject => (isObject(properties) ? properties : {});
 

@@ -14,6 +14,8 @@ const percent = (maximum: number) => ({
   paramSchema: { type: 'object', properties: { percent: { type: 'integer', minimum: 0, maximum } } },
 });
 
+const opens = (open: boolean) => ({ expectedState: { open } });
+
 /** Publishes these manifests one after another; the sentences of the last one. */
 function weaker(...manifests: object[][]): string[] {
   let current: Pick<Manifest, 'capabilities' | 'removed'> | null = null;
@@ -61,6 +63,61 @@ describe('a manifest gets weaker', () => {
       "'open_gate' is CRITICAL and accepts more parameters. Parameter 'percent' may be at most 100 (before: at most 50).";
     expect(weaker([gate(percent(50))], [gate(percent(100))])).toEqual([sentence]);
     expect(weaker([gate(percent(50))], [], [gate(percent(100))])).toEqual([sentence]);
+  });
+
+  const OTHER = "'open_gate' is CRITICAL and is previewed and verified with another expected state.";
+  const NO_PREVIEW = "'open_gate' is CRITICAL and its confirmation will no longer show what it changes.";
+  const PREVIEW = "'open_gate' is CRITICAL and its confirmation will show the expected state, which it does not now.";
+
+  it.each<[string, object, object, string[]]>([
+    ['another expected state', opens(true), opens(false), [OTHER]],
+    ['no expected state', opens(true), {}, [OTHER, NO_PREVIEW]],
+    ['an expected state where there was none', {}, opens(false), [OTHER, PREVIEW]],
+    ['no preview', opens(true), { ...opens(true), supportsDryRun: false }, [NO_PREVIEW]],
+    ['a preview where there was none', { ...opens(true), supportsDryRun: false }, opens(true), [PREVIEW]],
+  ])('with %s of a critical action, also of one that was removed or has another spelling', (_, from, to, sentences) => {
+    expect(weaker([gate(from)], [gate(to)])).toEqual(sentences);
+    expect(weaker([gate(from)], [{ action: 'wave' }], [gate(to)])).toEqual(sentences);
+    const respelled = sentences.map((one) => one.replace('open_gate', 'openGate'));
+    expect(weaker([gate(from)], [gate({ ...to, action: 'openGate' })])).toEqual(respelled);
+    expect(weaker([gate(from)], [], [gate({ ...to, action: 'openGate' })])).toEqual(respelled);
+  });
+
+  it('with both forms of the members that change', () => {
+    const { changes } = compareManifests({ capabilities: actions(gate(opens(true))) }, actions(gate()));
+    expect(changes).toEqual({
+      'open_gate.expectedState': { from: { open: true }, to: null },
+      'open_gate.supportsDryRun': { from: true, to: false },
+    });
+  });
+
+  it('with another expected state than that of the automatic manifest, which may be left out', () => {
+    const before = automaticManifest({ deviceId: 'd', tenantId: 't', deviceType: 'door_lock' });
+    const found = (more: object) => compareManifests(before, actions({ action: 'unlock', ...more })).weaker;
+    expect(found({ expectedState: { locked: true } })).toEqual([OTHER.replace('open_gate', 'unlock')]);
+    expect(found({ expectedState: { locked: false } })).toEqual([]);
+    expect(found({})).toEqual([]);
+    const { removed } = compareManifests(before, []);
+    const again = compareManifests({ capabilities: [], removed }, actions({ action: 'unlock' }));
+    expect(again.weaker[0]).toBe(OTHER.replace('open_gate', 'unlock'));
+  });
+
+  it('with a lower class and new parameters before any number of higher limits', () => {
+    const limits = (maximum: number) =>
+      Array.from({ length: 30 }, (_, n) => gate({ action: `a${n}`, ...percent(maximum) }));
+    const parameters = (...names: string[]) => ({
+      paramSchema: { type: 'object', properties: Object.fromEntries(names.map((name) => [name, { type: 'boolean' }])) },
+    });
+    const last = (name: string, more: object) => gate({ action: name, ...more });
+    const found = weaker(
+      [...limits(50), last('y', parameters('soft')), last('z', {})],
+      [...limits(60), last('y', parameters('soft', 'force')), { action: 'z' }],
+    );
+    expect(found.slice(0, 2)).toEqual([
+      "'z' will need no confirmation: it is CRITICAL now, and becomes NORMAL.",
+      "'y' is CRITICAL and accepts more parameters. Parameter 'force' is a new parameter.",
+    ]);
+    expect(found).toHaveLength(32);
   });
 
   it('compared with the automatic manifest too', () => {
@@ -114,6 +171,8 @@ describe('a manifest does not get weaker', () => {
       'with wider parameters of a NORMAL action',
       [[{ action: 'wave', ...percent(50) }], [{ action: 'wave', ...percent(90) }]],
     ],
+    ['with the same expected state', [[gate(opens(true))], [gate(opens(true))], [], [gate(opens(true))]]],
+    ['with another expected state of a NORMAL action', [[{ action: 'wave', ...opens(true) }], [{ action: 'wave' }]]],
     ['with other texts', [[gate({ description: 'a' })], [gate({ description: 'b', verify_within_s: 5 })]]],
     [
       'with a class that a confirmed change had lowered',
@@ -128,8 +187,10 @@ describe('removed actions', () => {
   it('are remembered until the manifest has them again', () => {
     const first = compareManifests({ capabilities: actions(gate(percent(50)), { action: 'wave' }) }, []);
     expect(first.removed).toEqual([
-      { action: 'open_gate', safetyClass: 'CRITICAL', paramSchema: percent(50).paramSchema },
+      { action: 'open_gate', safetyClass: 'CRITICAL', paramSchema: percent(50).paramSchema, supportsDryRun: false },
     ]);
+    const shown = compareManifests({ capabilities: actions(gate(opens(true))) }, []);
+    expect(shown.removed).toMatchObject([{ supportsDryRun: true, expectedState: { open: true } }]);
     expect(compareManifests({ capabilities: [], removed: first.removed }, actions(gate())).removed).toEqual([]);
   });
 
@@ -141,7 +202,7 @@ describe('removed actions', () => {
     expect(removed.map(({ paramSchema }) => paramSchema === null)).toEqual([true, true, false, false, false, false]);
     const again = compareManifests({ capabilities: [], removed }, actions(large(1), large(6)));
     expect(again.weaker).toEqual([
-      "'a1' is CRITICAL and accepts more parameters. Its earlier parameters are no longer known.",
+      "'a1' is CRITICAL and accepts more parameters. Its earlier parameters and expected state are no longer known.",
     ]);
   });
 

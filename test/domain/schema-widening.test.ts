@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { isValid, schemaErrors } from '../../src/domain/param-schema.ts';
-import { widenings } from '../../src/domain/schema-widening.ts';
+import { widening } from '../../src/domain/schema-widening.ts';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
 import { expectReached, fc, runs } from '../support/properties.ts';
 
 const params = (properties: JsonObject, more: JsonObject = {}): JsonObject => ({ type: 'object', properties, ...more });
+const widenings = (before: JsonObject, after: JsonObject) => widening(before, after).reasons;
 /** The comparison of two schemas of one parameter. */
 const of = (before: JsonObject, after: JsonObject) => widenings(params({ x: before }), params({ x: after }));
 
@@ -99,6 +100,53 @@ describe('a schema is wider', () => {
     expect(widenings(params(before, { additionalProperties: {} }), nested)).toContain(
       'The parameters are too complex to be compared.',
     );
+  });
+
+  it('with the number of reasons that are not shown', () => {
+    const limits = (maximum: number) =>
+      Object.fromEntries(Array.from({ length: 14 }, (_, n) => [`p${n}`, { type: 'integer', maximum }]));
+    const reasons = widenings(params(limits(50)), params(limits(60)));
+    expect(reasons.slice(9)).toEqual(["Parameter 'p9' may be at most 60 (before: at most 50).", 'And 4 more.']);
+    expect(widening(params(limits(50)), params(limits(60)))).toMatchObject({ count: 14, newKinds: false });
+  });
+
+  it.each<[string, JsonObject, JsonObject, string]>([
+    ['a new parameter', {}, { force: { type: 'boolean' } }, "Parameter 'force' is a new parameter."],
+    [
+      'a type',
+      { force: { type: 'boolean' } },
+      { force: { type: ['boolean', 'string'] } },
+      "Parameter 'force' may be of the type string, which was refused before.",
+    ],
+    [
+      'a value that was not listed',
+      { mode: { enum: ['a'] } },
+      { mode: { enum: ['a', 'force'] } },
+      "Parameter 'mode' may be 'force', which was refused before.",
+    ],
+  ])('with %s before any number of higher limits', (_, before, after, sentence) => {
+    const limits = (maximum: number) =>
+      Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`p${n}`, { type: 'integer', maximum }]));
+    const found = widening(params({ ...limits(50), ...before }), params({ ...limits(60), ...after }));
+    expect([found.reasons[0], found.reasons.at(-1), found.count]).toEqual([sentence, 'And 21 more.', 31]);
+    expect(found.newKinds).toBe(true);
+  });
+
+  it('with up to five of the values that were not listed, and the number of the others', () => {
+    const found = (...values: string[]) => of({ enum: ['a'] }, { enum: ['a', ...values] });
+    expect(found('b', 'c')).toEqual(["Parameter 'x' may be 'b' or 'c', which was refused before."]);
+    expect(found(...'bcdefgh')).toEqual([
+      "Parameter 'x' may be 'b' or 'c' or 'd' or 'e' or 'f' or 2 other values, which was refused before.",
+    ]);
+  });
+
+  it('in time that is bounded for many new parameters in many places', () => {
+    const closed = { type: 'object', properties: {}, additionalProperties: false };
+    const before = Object.fromEntries(Array.from({ length: 400 }, (_, n) => [`q${n}`, closed]));
+    const names = Object.fromEntries(Array.from({ length: 400 }, (_, n) => [`p${n}`, {}]));
+    const found = widening(params(before), params({}, { additionalProperties: { type: 'object', properties: names } }));
+    expect(found.reasons[0]).toBe('The parameters are too complex to be compared.');
+    expect(found.count).toBeLessThan(12_000);
   });
 
   it('in sentences that names cannot rewrite', () => {

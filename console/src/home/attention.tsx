@@ -79,7 +79,7 @@ export function Attention({ overview, tenant }: { overview: OverviewRecord; tena
       ))}
       {changes.map(({ id, weaker, expires_at }) => (
         <Item key={id} icon="policy" tone="warn" href="/confirmations" title="Waiting for confirmation: a weaker rule">
-          {weaker[0]} Expires <Countdown until={expires_at} />.
+          {weaker[0]} {weaker.length > 1 && `And ${weaker.length - 1} more.`} Expires <Countdown until={expires_at} />.
         </Item>
       ))}
       {failing.map(({ id, name, failures }) => (

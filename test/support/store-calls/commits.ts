@@ -124,7 +124,9 @@ function rowsOf(model: StoreModel, { kind, id }: ActorRef, { rows, tenant: t }: 
         version: n,
         own: true,
         capabilities: [],
-        ...(n > 1 && { removed: [{ action: `a${n}`, safetyClass: 'CRITICAL' as const, paramSchema: null }] }),
+        ...(n > 1 && {
+          removed: [{ action: `a${n}`, safetyClass: 'CRITICAL' as const, paramSchema: null, supportsDryRun: true }],
+        }),
       };
       return { type: 'manifest.put', manifest };
     }
