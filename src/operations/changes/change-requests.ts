@@ -21,7 +21,7 @@ import {
   type Services,
   tenantOf,
 } from '../operation.ts';
-import { confirmableNeeds, confirmableOperations } from './confirmable-operations.ts';
+import { type ConfirmableChange, confirmableNeeds, confirmableOperations } from './confirmable-operations.ts';
 import { changeDigest, changeEffect, changeReason, hashChangeToken } from './confirmed-change.ts';
 
 // The change requests of a tenant: lists, confirms and refuses them.
@@ -196,7 +196,7 @@ export const refuseChange = operation({
 function operationOf(request: ChangeRequest, caller: Caller) {
   const found = confirmableOperations[request.operation];
   if (found === undefined) return refuse('CONFLICT', 'This version of the service cannot decide about the change.');
-  return callerRefusal(found, caller) ?? done(found);
+  return callerRefusal(found.operation, caller) ?? done(found);
 }
 
 const decision = ({ clock }: Pick<Services, 'clock'>, { principal }: Caller) => {
@@ -258,42 +258,54 @@ function confirm(
     const request = found.value;
     const allowed = operationOf(request, caller);
     if (!allowed.ok) return allowed;
-    const stopped = flagRefusal(services, allowed.value);
+    const stopped = flagRefusal(services, allowed.value.operation);
     if (stopped !== null) return stopped;
     const unconfirmed = await confirmationRefusal(services, caller, request, tokenHash);
     if (unconfirmed !== null) return unconfirmed;
     const ended = notWaiting(services, request);
     if (ended !== null) return ended;
-    return apply(services, call, request);
+    return apply(services, call, request, allowed.value);
   });
 }
 
-/** Runs the operation of a confirmed change, which ends as outdated if its subject was changed after the preview. */
+/**
+ * Runs the operation of a confirmed change. The request ends as outdated only if its subject was changed after the preview:
+ * other conflicts, of a node that is behind or of another build, leave it to be confirmed again.
+ */
 async function apply(
   services: ConfirmServices,
   { caller, idempotent }: Confirmation,
   request: ChangeRequest,
+  { operation, storedBase }: ConfirmableChange,
 ): Promise<Outcome<Answer<AppliedBody>>> {
   const { id, digest, requestedBy, base, preview } = request;
   if (changeDigest(request) !== digest) throw new Error(`change request ${id} does not match its digest`);
-  const { input: schema, run } = confirmableOperations[request.operation] as (typeof confirmableOperations)[string];
-  const input = schema.safeParse(request.input);
+  const input = operation.input.safeParse(request.input);
   const wrap = (body: unknown): AppliedBody => ({ status: 'applied', change_id: id, result: body as JsonObject });
   const approval = { id, digest, requestedBy, base, preview };
   const outcome = input.success
-    ? await run(services, {
-        ...{ input: input.data, caller, approval },
-        idempotent: idempotent && new WrappedAnswer(idempotent, wrap),
-      }).catch((thrown: unknown) => {
-        // The store found that the change no longer waits: another process has decided in the meantime.
-        if (!(thrown instanceof EventFailed)) throw thrown;
-        return refuse('CONFLICT', 'The change was decided or has expired in the meantime.');
-      })
-    : refuse('CONFLICT', 'This version of the service refuses the requested input. Request the change again.');
+    ? await operation
+        .run(services, {
+          ...{ input: input.data, caller, approval },
+          idempotent: idempotent && new WrappedAnswer(idempotent, wrap),
+        })
+        .catch((thrown: unknown) => decidedMeanwhile(services, id, thrown))
+    : refuse('CONFLICT', 'This version of the service refuses the requested input.');
   if (outcome.ok) return done({ body: wrap(outcome.value.body) });
-  if (outcome.refusal.code === 'CONFLICT')
-    await services.store.changeRequests.end(id, { status: 'outdated', reason: null, ...decision(services, caller) });
+  if (outcome.refusal.code !== 'CONFLICT') return outcome;
+  if ((await storedBase(services, request.input)) === base)
+    return refuse('CONFLICT', `${outcome.refusal.detail} The change request still waits.`);
+  await services.store.changeRequests.end(id, { status: 'outdated', reason: null, ...decision(services, caller) });
   return outcome;
+}
+
+/** The refusal if the commit failed because another process has decided about the change; throws any other error. */
+async function decidedMeanwhile(services: Pick<Services, 'clock' | 'store'>, id: Uuid, thrown: unknown) {
+  if (!(thrown instanceof EventFailed)) throw thrown;
+  const request = await services.store.changeRequests.find(id);
+  const ended = request && notWaiting(services, request);
+  if (ended === null) throw thrown;
+  return ended;
 }
 
 /** Stores the answer of a confirmation with the effect of the operation that it runs. */

@@ -72,8 +72,11 @@ export async function applyOrRequest<Output>(
   const { approval } = call;
   if (approval !== undefined) {
     const { id, digest, requestedBy, base, preview } = approval;
-    if (base !== change.base || !jsonEqual(asJson(preview), asJson(change.preview)))
+    if (base !== change.base)
       return refuse('CONFLICT', 'The state that was previewed has changed. Request the change again.');
+    // Two builds may compare in different ways.
+    if (!jsonEqual(asJson(preview), asJson(change.preview)))
+      return refuse('CONFLICT', 'This version of the service has another preview of the change. Request it again.');
     return apply({ id, digest, requestedBy, weaker: preview.weaker });
   }
   if (change.preview === null) return apply(undefined);

@@ -7,6 +7,7 @@ import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
 import { completeManifest, type ManifestBody, manifestBody, manifestUpdateBody } from '../../domain/tenant-manifest.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
+import type { JsonObject, Uuid } from '../../domain/values.ts';
 import type { DeviceEvent, DeviceFixed } from '../../machines/device-types.ts';
 import type { Output } from '../../machines/outputs.ts';
 import { applyOrRequest, changeDryRun, confirmationResponse } from '../changes/confirmed-change.ts';
@@ -151,6 +152,15 @@ function updateConflict({ manifestVersion: current }: DeviceFixed, { version }: 
   return version === current ? null : refuse('CONFLICT', `The manifest's current version is ${current}.`);
 }
 
+/** Identifies the manifest that a change was previewed from; version 0 without one. */
+const manifestBase = (version: number): string => `manifest:${version}`;
+
+/** The same of the stored manifest, for an input of the operations above. */
+export async function storedManifestBase({ store }: Pick<Services, 'store'>, input: JsonObject): Promise<string> {
+  const [manifest] = await store.devices.manifests([input.deviceId as Uuid]);
+  return manifestBase(manifest?.version ?? 0);
+}
+
 /** Names of the operations that send these events. */
 const operationNames = { 'manifest.register': 'registerManifest', 'manifest.update': 'updateManifest' } as const;
 
@@ -189,7 +199,7 @@ async function putManifest(
     ...(removed.length > 0 && { removed }),
   };
   const change = {
-    ...{ operation: operationNames[type], subject: `device:${fixed.id}`, base: `manifest:${fixed.manifestVersion}` },
+    ...{ operation: operationNames[type], subject: `device:${fixed.id}`, base: manifestBase(fixed.manifestVersion) },
     preview: weaker.length === 0 ? null : { weaker, changes },
   };
   return applyOrRequest(services, call, change, async (applied) => {

@@ -1,5 +1,8 @@
 import { v7 } from 'uuid';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { ChangeRequest } from '../../../../src/domain/change-request.ts';
+import { changeDigest } from '../../../../src/operations/changes/confirmed-change.ts';
+import { DataRefused } from '../../../../src/store/contract.ts';
 import { queryGraphql } from '../../../support/graphql.ts';
 import type { CallResult } from '../../../support/http-service.ts';
 import { callTool, codeOf, mcpClient } from '../../../support/mcp.ts';
@@ -11,6 +14,7 @@ const gate = (more: object = {}) => ({ action: 'open_gate', safetyClass: 'CRITIC
 const percent = (maximum: number) => ({
   paramSchema: { type: 'object', properties: { percent: { type: 'integer', maximum } } },
 });
+const opens = { expectedState: { open: true } };
 const SENTENCE = "'open_gate' will need no confirmation: it is CRITICAL now, and becomes NORMAL.";
 /** A UUID that was never a token. */
 const NO_TOKEN = '6f1c2f7e-4b0a-4d0e-9a53-2f8f0c1d7b11';
@@ -19,6 +23,10 @@ let device: string;
 beforeEach(async () => {
   device = (await mine.register({ device_type: 'esp32' })).device_id;
   expect((await mine.call('POST', path(), { capabilities: [gate(percent(50)), { action: 'wave' }] })).status).toBe(201);
+});
+
+afterEach(() => {
+  vi.restoreAllMocks();
 });
 
 const path = () => `/devices/${device}/manifest`;
@@ -38,6 +46,18 @@ const show = async (id: string) => (await mine.call('GET', `/change-requests/${i
 const waiting = async () => (await mine.call('GET', '/change-requests?waiting=true')).body.changes;
 const policy = (confirm_by: string) => mine.call('PATCH', '/tenant/policy', { confirm_by });
 const coded = ({ status, body }: CallResult) => [status, body.code];
+/** Runs before the next commit of the device, which fails if this does. */
+const beforeNextCommit = (run: () => Promise<void>) => {
+  const { actors } = service.store;
+  const commit = actors.commit.bind(actors);
+  const spy = vi.spyOn(actors, 'commit').mockImplementation(async (commits, ...options) => {
+    if (commits.some(({ ref }) => ref.id === device)) {
+      spy.mockRestore();
+      await run();
+    }
+    return commit(commits, ...options);
+  });
+};
 const userId = async (role: 'owner' | 'admin') =>
   (await mine.call('GET', '/auth/me', undefined, as(role))).body.user.id;
 
@@ -78,6 +98,34 @@ describe('a manifest that gets weaker', () => {
   ])('%s waits for a confirmation', async (_, capabilities, sentence) => {
     const { status, body } = await put(capabilities);
     expect([status, body.preview.weaker.join(' ')]).toEqual([409, expect.stringContaining(sentence)]);
+  });
+
+  it.each<[string, object, string]>([
+    ['another expected state', { expectedState: { open: false } }, 'another expected state'],
+    ['no preview', { ...opens, supportsDryRun: false }, 'will no longer show what it changes'],
+  ])('with %s of a critical action waits for a confirmation, also through removing it', async (_, more, sentence) => {
+    const open = gate({ ...percent(50), ...opens });
+    const first = await put([open]);
+    expect([first.status, (await approve(first.body.change_id)).status]).toEqual([409, 200]);
+    for (const way of [[], [{ action: 'wave' }]]) {
+      if (way.length > 0) expect((await put(way)).status).toBe(200);
+      const { status, body } = await put([gate({ ...percent(50), ...more })]);
+      expect([status, body.preview.weaker.join(' ')]).toEqual([409, expect.stringContaining(sentence)]);
+      expect((await put([gate({ ...percent(50), ...more, action: 'openGate' })])).status).toBe(409);
+    }
+    expect((await put([open])).status).toBe(200);
+  });
+
+  it('by one new parameter among many higher limits shows that parameter first, and the number of the others', async () => {
+    const limits = (maximum: number) =>
+      Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`p${n}`, { type: 'integer', maximum }]));
+    const schema = (properties: object) => ({ paramSchema: { type: 'object', properties } });
+    const lift = (properties: object) => ({ action: 'lift', safetyClass: 'CRITICAL', ...schema(properties) });
+    expect((await put([gate(percent(50)), lift(limits(50))])).status).toBe(200);
+    const many = lift({ ...limits(60), force: { type: 'boolean' } });
+    const { weaker } = (await put([gate(percent(60)), many])).body.preview;
+    expect(weaker).toHaveLength(2);
+    expect(weaker[0]).toMatch(/^'lift' is CRITICAL .* Parameter 'force' is a new parameter\. .* And 11 more\.$/);
   });
 
   it('by adding a removed critical action again below its class waits for a confirmation', async () => {
@@ -188,6 +236,63 @@ describe('a change request', () => {
     expect(await show(requested.change_id)).toMatchObject({ status: 'outdated' });
     expect(coded(await approve(requested.change_id))).toEqual([409, 'ILLEGAL_TRANSITION']);
     expect((await manifest()).capabilities[0].safetyClass).toBe('CRITICAL');
+  });
+
+  describe('keeps waiting if its confirmation fails although the manifest is the same:', () => {
+    /** A stored request like that of `lower`, as another build would have made it. */
+    const ofAnotherBuild = async (differences: (made: ChangeRequest) => Partial<ChangeRequest>) => {
+      const { change_id } = await lower();
+      const made = (await service.store.changeRequests.find(change_id)) as ChangeRequest;
+      const changed = { ...made, id: v7(), ...differences(made) };
+      await service.store.changeRequests.insert({ ...changed, digest: changeDigest(changed) }, 200);
+      return changed.id;
+    };
+    const waits = async (id: string) => (await show(id)).status === 'awaiting_confirmation';
+
+    it('with a preview that this build would not make', async () => {
+      const preview = { weaker: ['The gate gets weaker.'], changes: {} };
+      const id = await ofAnotherBuild(() => ({ preview }));
+      const answer = await approve(id);
+      expect([...coded(answer), answer.body.detail]).toEqual([
+        ...[409, 'CONFLICT'],
+        'This version of the service has another preview of the change. Request it again. The change request still waits.',
+      ]);
+      expect([await waits(id), (await manifest()).version]).toEqual([true, 1]);
+      expect((await refuse(id)).status).toBe(200);
+    });
+
+    it('with an input that this build refuses', async () => {
+      const id = await ofAnotherBuild(({ input }) => ({ input: { ...input, revision: 'b' } }));
+      expect([coded(await approve(id)), await waits(id)]).toEqual([[409, 'CONFLICT'], true]);
+    });
+
+    it('at a node whose actor is behind the store', async () => {
+      const { change_id: id } = await lower();
+      vi.spyOn(service.services.manifests, 'load').mockResolvedValueOnce(new Map());
+      expect([coded(await approve(id)), await waits(id)]).toEqual([[409, 'CONFLICT'], true]);
+      expect((await approve(id)).status).toBe(200);
+    });
+
+    it('with an event that the store rejects', async () => {
+      const { change_id: id } = await lower();
+      beforeNextCommit(() => Promise.reject(new DataRefused('22P05', 'rejected')));
+      expect([coded(await approve(id)), await waits(id)]).toEqual([[500, 'INTERNAL'], true]);
+      expect((await approve(id)).status).toBe(200);
+    });
+  });
+
+  it('is not applied if another process has refused it in the meantime', async () => {
+    const { change_id: id } = await lower();
+    const { requestedBy: decidedBy } = (await service.store.changeRequests.find(id)) as ChangeRequest;
+    beforeNextCommit(async () => {
+      const decidedAt = service.clock.now();
+      await service.store.changeRequests.end(id, { status: 'refused', reason: null, decidedBy, decidedAt });
+    });
+    const answer = await approve(id);
+    expect([...coded(answer), answer.body.detail]).toEqual([
+      ...[409, 'ILLEGAL_TRANSITION', 'The change is refused, not awaiting confirmation.'],
+    ]);
+    expect([(await show(id)).status, (await manifest()).version]).toEqual(['refused', 1]);
   });
 
   it('expires after the time of the policy', async () => {
