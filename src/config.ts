@@ -7,7 +7,6 @@ import { type Keys, readKeys, readTokenSigning, type SigningPair } from './confi
 import {
   ConfigError,
   type Environment,
-  isLoopbackHost,
   isWildcard,
   makeSettingReader,
   type ReadSetting,
@@ -22,6 +21,7 @@ import {
   readServerUrl,
 } from './config/setting-readers.ts';
 import type { ClientSettingName, SettingName } from './config/settings.ts';
+import { isLoopbackHost } from './domain/loopback-host.ts';
 import { defaultQuotas, type Quotas, quotaKinds } from './domain/quotas.ts';
 
 export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;

@@ -19,6 +19,9 @@ export interface Io extends Streams {
   out(line: string): void;
   /** Writes one line to stderr: hints, progress, errors. */
   err(line: string): void;
+  /** Writes text of several lines, each with its line feed, such as help and errors with arguments of the caller. */
+  writeOut(text: string): void;
+  writeErr(text: string): void;
   /** Colours for lines on stdout and stderr; they do nothing if the stream is not a terminal. */
   outColors: Colors;
   errColors: Colors;
@@ -27,11 +30,15 @@ export interface Io extends Streams {
 export const makeIo = ({ stdin, stdout, stderr }: Streams): Io => ({
   out: (line) => void stdout.write(`${renderLine(line)}\n`),
   err: (line) => void stderr.write(`${renderLine(line)}\n`),
+  writeOut: (text) => void stdout.write(renderLines(text)),
+  writeErr: (text) => void stderr.write(renderLines(text)),
   outColors: makeColors(stdout.isTTY === true && pc.isColorSupported),
   errColors: makeColors(stderr.isTTY === true && pc.isColorSupported),
   stdin,
   stdout,
   stderr,
 });
+
+const renderLines = (text: string): string => text.split('\n').map(renderLine).join('\n');
 
 export const processIo = (): Io => makeIo(process);

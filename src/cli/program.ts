@@ -37,7 +37,7 @@ export function makeProgram(io: Io): Command {
     .option('--token <token>', 'the token to call it with (TWINKEEP_TOKEN)')
     .option('--json', 'print answers as JSON')
     .configureHelp({ showGlobalOptions: true })
-    .configureOutput({ writeOut: (text) => io.stdout.write(text), writeErr: (text) => io.stderr.write(text) })
+    .configureOutput({ writeOut: io.writeOut, writeErr: io.writeErr })
     .helpCommand(false)
     .exitOverride()
     .showHelpAfterError('(see --help)');

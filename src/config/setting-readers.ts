@@ -69,10 +69,6 @@ export function readHost(read: ReadSetting, name: SettingName, fallback: string)
 export const isWildcard = (address: string): boolean =>
   address === '0.0.0.0' || (isIPv6(address) && /^[0:.]*$|^::ffff:(0\.0\.0\.0|0:0)$/i.test(address));
 
-/** Whether the host of a URL is this machine (RFC 6761 §6.3, RFC 8252 §8.3). */
-export const isLoopbackHost = (host: string): boolean =>
-  /^(?:.+\.)?localhost\.?$/i.test(host) || host === '[::1]' || (isIP(host) === 4 && host.startsWith('127.'));
-
 /** An absolute URL with one of the schemes, without user, query and fragment. Trailing slashes are removed. */
 export function readPublicUrl(read: ReadSetting, name: SettingName, schemes: readonly string[]): string | null {
   const text = read(name);

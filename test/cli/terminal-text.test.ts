@@ -101,12 +101,39 @@ describe('texts of a hostile service at a terminal', () => {
       response.end(JSON.stringify({ title: 'x', detail: HOSTILE, code: HOSTILE, request_id: HOSTILE, errors }));
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    const { code, stderr } = await runCliInProcess(['whoami'], { url, token: 'x', terminal: true });
-    expect(code).toBe(1);
+    try {
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      const { code, stderr } = await runCliInProcess(['whoami'], { url, token: 'x', terminal: true });
+      expect(code).toBe(1);
+      expect(stderr).toContain('\\u{1b}]0;owned\\u{7}');
+      expectPlain(stderr);
+    } finally {
+      await new Promise((resolve) => server.close(resolve));
+    }
+  });
+});
+
+describe('arguments of the command line', () => {
+  const at = { url: 'http://127.0.0.1:1', token: 'x', terminal: true };
+
+  it.each([
+    ['an unknown command', [HOSTILE]],
+    ['an unknown command of a group', ['keys', HOSTILE]],
+    ['an unknown option', ['homes', `--${HOSTILE}`]],
+    ['a wrong value', ['devices', 'list', '--limit', HOSTILE]],
+    ['too many arguments', ['whoami', HOSTILE]],
+  ])('are escaped in the error about %s', async (_, args) => {
+    const { code, stdout, stderr } = await runCliInProcess(args, at);
+    expect(code).toBe(2);
     expect(stderr).toContain('\\u{1b}]0;owned\\u{7}');
-    expectPlain(stderr);
-    await new Promise((resolve) => server.close(resolve));
+    expectPlain(stdout + stderr);
+  });
+
+  it('do not change the help, which has its lines', async () => {
+    const { code, stdout } = await runCliInProcess(['--help'], at);
+    expect(code).toBe(0);
+    expect(stdout.split('\n').length).toBeGreaterThan(40);
+    expectPlain(stdout);
   });
 });
 

@@ -41,16 +41,49 @@ describe('with METRICS_TOKEN', () => {
     expect(seen.body.data.health.metrics).toEqual({ activeDevices: 0 });
   });
 
+  it('the token is accepted in X-API-Key too, unless the request has Authorization', async () => {
+    const answer = async (path: string, headers: Record<string, string>) => {
+      const response = await fetch(at.url + path, { headers });
+      return { status: response.status, text: await response.text() };
+    };
+    expect(await answer('/metrics', { 'X-API-Key': TOKEN })).toMatchObject({ status: 200 });
+    expect((await answer('/health', { 'X-API-Key': TOKEN })).text).toContain('active_devices');
+    for (const headers of [{ 'X-API-Key': `${TOKEN}x` }, { 'X-API-Key': TOKEN, Authorization: 'Basic eDp5' }]) {
+      const { status, text } = await answer('/metrics', headers);
+      expect([status, JSON.parse(text).detail]).toEqual([
+        401,
+        'Present METRICS_TOKEN as a bearer token or in X-API-Key.',
+      ]);
+    }
+  });
+
+  it('requests with and without the token are not tried as sign-ins', async () => {
+    for (const path of ['/metrics', '/health']) {
+      for (const token of [TOKEN, 'wrong']) expect((await at.api(token).get(path)).headers.get('ratelimit')).toBeNull();
+      for (const key of [TOKEN, 'wrong']) {
+        const response = await fetch(at.url + path, { headers: { 'X-API-Key': key } });
+        expect(response.headers.get('ratelimit')).toBeNull();
+        await response.body?.cancel();
+      }
+    }
+  });
+
   it('the token is a credential for nothing else', async () => {
     expect((await at.api(TOKEN).get('/v1/auth/me')).status).toBe(401);
+    const response = await fetch(`${at.url}/v1/auth/me`, { headers: { 'X-API-Key': TOKEN } });
+    expect(response.status).toBe(401);
+    expect(await response.json()).toMatchObject({ code: 'UNAUTHENTICATED' });
   });
 });
 
 describe('without METRICS_TOKEN', () => {
   it('metrics and counts are public', async () => {
     const at = await startService();
-    expect((await at.api().get('/metrics')).status).toBe(200);
-    expect((await at.api().get('/health')).body.metrics).toEqual({ active_devices: 0 });
-    await at.stop();
+    try {
+      expect((await at.api().get('/metrics')).status).toBe(200);
+      expect((await at.api().get('/health')).body.metrics).toEqual({ active_devices: 0 });
+    } finally {
+      await at.stop();
+    }
   });
 });

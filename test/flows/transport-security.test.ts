@@ -11,7 +11,7 @@ import { encodeProxyHeader } from '../../src/edges/shared/proxy-protocol.ts';
 import { readBytes } from '../../src/edges/shared/read-bytes.ts';
 import { packets } from '../edges/mqtt/client.ts';
 import { connect, register } from '../support/device.ts';
-import { startService, type TestService } from '../support/service.ts';
+import { silentLog, startService, type TestService } from '../support/service.ts';
 
 const file = (name: string) => fileURLToPath(new URL(`../support/tls/${name}`, import.meta.url));
 const certificate = { TLS_CERT: file('localhost.crt'), TLS_KEY: file('localhost.key') };
@@ -106,6 +106,8 @@ describe('with TLS that ends in a trusted proxy', () => {
   let at: TestService;
   let owner: Awaited<ReturnType<TestService['owner']>>;
   let port: number;
+  /** Fields of the warnings about users without TLS. */
+  const warnings: object[] = [];
   const mqtt = (before: Buffer) => signInUser(dial(port), owner.token, before);
   const webSocket = async (headers: Record<string, string>) => {
     const socket = new WebSocket(`${at.url.replace('http', 'ws')}/mqtt`, 'mqtt', { headers });
@@ -114,7 +116,13 @@ describe('with TLS that ends in a trusted proxy', () => {
     return signInUser(createWebSocketStream(socket), owner.token);
   };
   beforeAll(async () => {
-    at = await startService({ TRUSTED_PROXIES: '127.0.0.1', PUBLIC_URL: 'https://iot.example.com' });
+    const warn = (fields: object, message: string) => {
+      if (message.startsWith('mqtt user refused')) warnings.push(fields);
+    };
+    at = await startService(
+      { TRUSTED_PROXIES: '127.0.0.1', PUBLIC_URL: 'https://iot.example.com' },
+      { log: { ...silentLog, warn } },
+    );
     owner = await at.owner();
     port = portOf(at.service.mqttUrl());
   });
@@ -125,7 +133,9 @@ describe('with TLS that ends in a trusted proxy', () => {
       (await headersOf(`${at.url}/health`, headers))['strict-transport-security'];
     expect(await policyOf({ 'X-Forwarded-Proto': 'https' })).toBe('max-age=31536000');
     expect(await policyOf({ 'X-Forwarded-Proto': 'http, HTTPS' })).toBe('max-age=31536000');
+    expect(await policyOf({ 'X-Forwarded-Proto': 'wss' })).toBe('max-age=31536000');
     expect(await policyOf({ 'X-Forwarded-Proto': 'https, http' })).toBeUndefined();
+    expect(await policyOf({ 'X-Forwarded-Proto': 'ws' })).toBeUndefined();
     expect(await policyOf({ 'X-Forwarded-Proto': 'http' })).toBeUndefined();
     expect(await policyOf({})).toBeUndefined();
   });
@@ -136,15 +146,36 @@ describe('with TLS that ends in a trusted proxy', () => {
     expect(await mqtt(Buffer.from(`PROXY TCP4 ${CLIENT} 203.0.113.1 1 2\r\n`))).toBe(NOT_AUTHORIZED);
   });
 
+  it('a refused user is in the log, at most once a minute and without the credential, and in the metrics', async () => {
+    const counted = async () => {
+      const { body } = await at.api().get('/metrics');
+      return Number(/^twinkeep_mqtt_sign_ins_total\{outcome="without_tls"\} (\d+)$/m.exec(body)?.[1] ?? 0);
+    };
+    const before = await counted();
+    at.clock.advance(60_000);
+    warnings.splice(0);
+    for (const token of [owner.token, owner.token, 'wrong']) {
+      expect(await signInUser(dial(port), token, header(false))).toBe(NOT_AUTHORIZED);
+    }
+    expect((await counted()) - before).toBe(3);
+    expect(warnings.splice(0)).toEqual([{ address: CLIENT, refused: expect.any(Number) }]);
+    at.clock.advance(60_000);
+    expect(await mqtt(header(false))).toBe(NOT_AUTHORIZED);
+    expect(warnings).toEqual([{ address: CLIENT, refused: 3 }]);
+    at.clock.set(Date.now());
+  });
+
   it('a user whose TLS the proxy reports, or on the same machine, is accepted', async () => {
     expect(await mqtt(header(true))).toBe(ACCEPTED);
     expect(await mqtt(Buffer.of())).toBe(ACCEPTED);
   });
 
-  it('a user over WebSocket needs X-Forwarded-Proto: https', async () => {
+  it('a user over WebSocket needs X-Forwarded-Proto: https or wss', async () => {
     const forwarded = { 'X-Forwarded-For': CLIENT };
     expect(await webSocket({ ...forwarded, 'X-Forwarded-Proto': 'https' })).toBe(ACCEPTED);
+    expect(await webSocket({ ...forwarded, 'X-Forwarded-Proto': 'wss' })).toBe(ACCEPTED);
     expect(await webSocket({ ...forwarded, 'X-Forwarded-Proto': 'http' })).toBe(NOT_AUTHORIZED);
+    expect(await webSocket({ ...forwarded, 'X-Forwarded-Proto': 'ws' })).toBe(NOT_AUTHORIZED);
     expect(await webSocket(forwarded)).toBe(NOT_AUTHORIZED);
   });
 
@@ -160,9 +191,12 @@ describe('with TLS as an option of users', () => {
     const at = await startService({
       ...{ TRUSTED_PROXIES: '127.0.0.1', PUBLIC_URL: 'https://iot.example.com', MQTT_USER_TLS: 'optional' },
     });
-    const owner = await at.owner();
-    expect(await signInUser(dial(portOf(at.service.mqttUrl())), owner.token, header(false))).toBe(ACCEPTED);
-    await at.stop();
+    try {
+      const owner = await at.owner();
+      expect(await signInUser(dial(portOf(at.service.mqttUrl())), owner.token, header(false))).toBe(ACCEPTED);
+    } finally {
+      await at.stop();
+    }
   });
 });
 

@@ -172,7 +172,7 @@ export class Broker {
 /** Every client's stream is the `MqttConnection` that was passed to `handle`. */
 const connectionOf = (client: Client): MqttConnection => client.conn as MqttConnection;
 
-function refusal(outcome: 'refused' | 'unavailable'): AuthenticateError {
-  const returnCode = outcome === 'refused' ? NOT_AUTHORIZED : SERVER_UNAVAILABLE;
+function refusal(outcome: Exclude<SignInOutcome, Peer>): AuthenticateError {
+  const returnCode = outcome === 'unavailable' ? SERVER_UNAVAILABLE : NOT_AUTHORIZED;
   return Object.assign(new Error('not signed in'), { returnCode }) as AuthenticateError;
 }

@@ -1,4 +1,5 @@
 import { setTimeout as after } from 'node:timers/promises';
+import { elapsedOf } from '../../domain/clock.ts';
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Log } from '../../domain/log.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
@@ -17,8 +18,11 @@ import { type AuthenticateUser, MqttUserSession, mayReadDevices } from './user-s
 
 export type Peer = DeviceSession | MqttUserSession;
 
-/** `refused` gives no reason; `unavailable` means the client should try again. */
-export type SignInOutcome = Peer | 'refused' | 'unavailable';
+/**
+ * `refused` gives no reason; `without_tls` is a user who has to connect with TLS; `unavailable` means the client should
+ * try again.
+ */
+export type SignInOutcome = Peer | 'refused' | 'without_tls' | 'unavailable';
 
 export interface MqttAuthenticatorParts {
   services: Pick<Services, 'actors' | 'clock'>;
@@ -35,11 +39,16 @@ export interface MqttAuthenticatorParts {
 const isLoopback = trustedAddresses(['loopback']);
 
 const MAX_FAILURE_DELAY_MS = 5_000;
+/** Interval of the warning about users without TLS. */
+const WARNING_INTERVAL_MS = 60_000;
 
 /** Authenticates CONNECT packets of devices and tenant users, and creates their sessions. */
 export class MqttAuthenticator {
   readonly #parts: MqttAuthenticatorParts;
   readonly #failures: TokenBuckets;
+  /** Users without TLS that were refused and not logged yet. */
+  #unloggedWithoutTls = 0;
+  #warnAgainAt = Number.NEGATIVE_INFINITY;
 
   constructor(parts: MqttAuthenticatorParts) {
     this.#parts = parts;
@@ -65,7 +74,7 @@ export class MqttAuthenticator {
       const timeout = after(limits.connectMs, 'unavailable' as const, { signal: abort.signal, ref: false });
       timeout.catch(() => {});
       const outcome = await Promise.race([this.#authenticate(connect, connection), timeout]);
-      if (outcome === 'refused') {
+      if (outcome === 'refused' || outcome === 'without_tls') {
         const delay = Math.min(this.#failures.limitFor(networkOf(connection.address)).reserve(), MAX_FAILURE_DELAY_MS);
         if (delay > 0) await after(delay, undefined, { ref: false });
       }
@@ -94,10 +103,10 @@ export class MqttAuthenticator {
   }
 
   async #authenticateUser({ password }: ConnectPacket, connection: ClientConnection): Promise<SignInOutcome> {
-    const { services, authenticateUser, usersNeedTls, rates, limits, log } = this.#parts;
+    const { services, authenticateUser, usersNeedTls, rates, limits } = this.#parts;
     if (usersNeedTls && !connection.encrypted && !isLoopback(connection.address)) {
-      log.debug({ address: connection.address }, 'mqtt user refused: the credential was sent without TLS');
-      return 'refused';
+      this.#warnOfUserWithoutTls(connection.address);
+      return 'without_tls';
     }
     const secret = password?.toString() ?? '';
     const user = secret === '' ? null : await authenticateUser(secret, connection.address);
@@ -108,6 +117,19 @@ export class MqttAuthenticator {
       connection,
       flow: new FlowControl(connection, limits, rates.limitFor(`user ${user.userId}`)),
     });
+  }
+
+  /** At most once a minute, because anyone can cause it. `refused` counts those since the last warning. */
+  #warnOfUserWithoutTls(address: string): void {
+    this.#unloggedWithoutTls += 1;
+    const now = elapsedOf(this.#parts.services.clock);
+    if (now < this.#warnAgainAt) return;
+    this.#warnAgainAt = now + WARNING_INTERVAL_MS;
+    this.#parts.log.warn(
+      { address, refused: this.#unloggedWithoutTls },
+      'mqtt user refused: MQTT_USER_TLS requires TLS, and the credential was sent without it',
+    );
+    this.#unloggedWithoutTls = 0;
   }
 
   /** Whether a user's credential is still valid for its session; true if that cannot be checked now. */

@@ -26,7 +26,7 @@ export type CloseReason =
 export interface MqttMeter {
   connected(transport: MqttTransport): void;
   closed(reason: CloseReason): void;
-  signIn(outcome: 'device' | 'user' | 'refused' | 'unavailable'): void;
+  signIn(outcome: 'device' | 'user' | 'refused' | 'without_tls' | 'unavailable'): void;
   /** A device message with a valid envelope. */
   received(channel: Channel): void;
   refused(code: MessageRefusalCode): void;

@@ -16,7 +16,10 @@ let document: JsonObject | undefined;
 /** The OpenAPI document of the routes; built once per process. */
 const restDocument = (): JsonObject => (document ??= buildOpenApi(routeGroups));
 
-const METRICS_REFUSAL: Refusal = { code: 'UNAUTHENTICATED', detail: 'Present METRICS_TOKEN as a bearer token.' };
+const METRICS_REFUSAL: Refusal = {
+  code: 'UNAUTHENTICATED',
+  detail: 'Present METRICS_TOKEN as a bearer token or in X-API-Key.',
+};
 
 export function publicResources(parts: {
   metrics: Metrics;

@@ -40,6 +40,8 @@ function atTerminal(...args: string[]) {
   const io: Io = {
     out: (line) => void lines.out.push(renderLine(line)),
     err: (line) => void lines.output.push(renderLine(line)),
+    writeOut: (text) => void lines.out.push(text),
+    writeErr: (text) => void lines.output.push(text),
     ...{ outColors: colours, errColors: colours, stdout, stderr, stdin: Object.assign(stdin, { isTTY: true }) },
   };
   const given = ['--url', service.url, '--token', mine.tokens.admin, ...args];

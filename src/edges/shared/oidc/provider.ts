@@ -11,6 +11,7 @@ import {
 import { z } from 'zod';
 import { type Clock, referenceOf } from '../../../domain/clock.ts';
 import type { Log } from '../../../domain/log.ts';
+import { isLoopbackHost } from '../../../domain/loopback-host.ts';
 import { isTokenType, LEEWAY_S } from '../../../services/tokens.ts';
 import { type CachedDocument, makeCachedDocument } from './cached-document.ts';
 import { fetchJson } from './fetch-json.ts';
@@ -142,11 +143,15 @@ async function discover(issuer: string): Promise<Metadata> {
   return found;
 }
 
-/** Checks the `jwks_uri` of a discovery document. One that an operator configured is not checked. */
+/**
+ * Returns the `jwks_uri` of a discovery document if it uses https, or, like the issuer, http on a loopback address. Throws otherwise: an attacker that can change the keys can sign in as anyone. `OIDC_ISSUER` and
+ * `OIDC_JWKS_URI` are checked when the settings are read.
+ */
 export function requireSecureUri(uri: string, issuer: string): string {
-  const { protocol } = new URL(uri);
-  if (protocol === 'https:' || (protocol === 'http:' && issuer.startsWith('http:'))) return uri;
-  throw new Error('jwks_uri must use https, because the issuer does');
+  const { protocol, hostname } = new URL(uri);
+  const isLocal = issuer.startsWith('http:') && isLoopbackHost(hostname);
+  if (protocol === 'https:' || (protocol === 'http:' && isLocal)) return uri;
+  throw new Error('jwks_uri must start with https://, except for a loopback address if the issuer is one too');
 }
 
 async function keySet(uri: string): Promise<LocalJWKSet> {

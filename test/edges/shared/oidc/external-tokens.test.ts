@@ -265,7 +265,14 @@ describe('the keys of the provider', () => {
     expect(await verifier({ issuer: https, jwksUri: `${issuer.url}/keys` }).verify(token)).not.toBeNull();
     expect(() => requireSecureUri(`${issuer.url}/keys`, https)).toThrow('https');
     expect(requireSecureUri(`${issuer.url}/keys`, issuer.url)).toBe(`${issuer.url}/keys`);
-    expect(() => requireSecureUri('file:///etc/passwd', issuer.url)).toThrow();
+  });
+
+  it('that the discovery names are read over https, or over http on a loopback address like the issuer', async () => {
+    for (const uri of ['https://203.0.113.1/keys', 'http://localhost:1/keys', 'http://[::1]:1/keys'])
+      expect(requireSecureUri(uri, issuer.url)).toBe(uri);
+    for (const uri of ['http://203.0.113.1/keys', 'http://127.example.com/keys', 'http://127.0.0.1.example.com/keys'])
+      expect(() => requireSecureUri(uri, issuer.url), uri).toThrow('must start with https://');
+    expect(() => requireSecureUri('http://localhost/keys', 'https://203.0.113.1')).toThrow('must start with https://');
   });
 
   it('are read again for an unknown key, at most every 10 s', async () => {
