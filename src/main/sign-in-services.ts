@@ -51,11 +51,11 @@ export function makeIdentityProvider(
 ): { verifiers: Verifier[]; signIn: BrowserSignIn | null; verifyLogout: ReturnType<LogoutTokenVerifier> } {
   if (oidc === null) return { verifiers: [], signIn: null, verifyLogout: null };
   const provider = makeProvider(oidc, parts);
-  const { client, platformClaim, scopeClaim } = oidc;
+  const { client, platformClaim } = oidc;
   const signIn =
     client === null
       ? null
-      : new BrowserSignIn(provider, { client, platformClaim, scopeClaim, redirectUri: parts.redirectUri }, parts);
+      : new BrowserSignIn(provider, { client, platformClaim, redirectUri: parts.redirectUri }, parts);
   const verifyLogout = client === null ? null : logoutTokenVerifier(provider, client.id);
   return { verifiers: [externalTokenVerifier(provider, oidc, parts.clock)], signIn, verifyLogout };
 }

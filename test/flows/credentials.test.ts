@@ -136,3 +136,39 @@ describe('a token that', () => {
     expect(await mqtt(bearer)).toBe(5);
   });
 });
+
+describe('an API key', () => {
+  const graphql = (bearer: string, query: string) => at.api(bearer).post('/graphql', { query });
+  const answers = async (bearer: string) => [
+    (await at.api(bearer).get('/v1/devices')).status,
+    (await graphql(bearer, '{ devices { edges { node { id } } } }')).body.data?.devices.edges ?? null,
+    await webSocket(bearer),
+    await mqtt(bearer),
+  ];
+
+  it('begins with `twk_`, and is accepted by every edge with exactly its text', async () => {
+    const { body } = await owner.post('/v1/auth/api-keys', { name: 'all edges', scopes: ['read:devices'] });
+    const made: string = body.key;
+    expect(made).toMatch(/^twk_[a-z2-7]{8}_[0-9A-Za-z]{49}$/);
+    expect(await answers(made)).toEqual([200, [], null, 0]);
+    // With another last digit the checksum is wrong; the others lack the prefix, or have that of earlier keys.
+    const changed = made.slice(0, -1) + (made.endsWith('0') ? '1' : '0');
+    for (const text of [changed, made.slice(0, -6), made.slice(4), made.replace('twk_', 'tk_'), made.toUpperCase()])
+      expect([text, await answers(text)]).toEqual([text, [401, null, 4401, 5]]);
+  });
+
+  it('is not made without scopes, over REST and GraphQL', async () => {
+    for (const scopes of [undefined, []]) {
+      const { status, body } = await owner.post('/v1/auth/api-keys', { name: 'x', scopes });
+      expect([status, body.code, body.errors?.[0]?.path]).toEqual([400, 'VALIDATION_FAILED', 'scopes']);
+    }
+    const create = (scopes: string) =>
+      `mutation { createApiKey(input: { name: "x"${scopes} }) { ... on CreateApiKeyResult { key } ... on Refused { code } } }`;
+    const empty = await graphql(owner.token, create(', scopes: []'));
+    expect(empty.body.data.createApiKey).toEqual({ code: 'VALIDATION_FAILED' });
+    const { body } = await graphql(owner.token, create(''));
+    expect([body.data, body.errors[0].extensions.code]).toEqual([undefined, 'VALIDATION_FAILED']);
+    const { keys } = (await owner.get('/v1/auth/api-keys')).body;
+    expect(keys.map(({ name }: { name: string }) => name)).toEqual(['all edges']);
+  });
+});

@@ -304,6 +304,14 @@ describe('with the provider', () => {
       expect(session).toMatchObject({ platformAdmin: true });
     });
 
+    it('has all rights of its user, whatever scope the provider writes into ID tokens', async () => {
+      idp.accounts.set('olga', { groups: [OPERATORS.value], scope: 'openid email' });
+      await signIn('olga');
+      const session = await at.services.cookieSessions.find(browser.cookies.get('twinkeep_session') ?? '');
+      expect(session).toMatchObject({ platformAdmin: true, scopes: null });
+      expect((await browser.request('GET', '/v1/admin/tenants')).status).toBe(200);
+    });
+
     it('returns to the page that the user came from', async () => {
       const { headers } = await signIn('ada', '?return_to=%2Fv1%2Fauth%2Fcli%3Fcode%3Da');
       expect(headers.get('location')).toBe('/v1/auth/cli?code=a');

@@ -37,6 +37,17 @@ describe('a token of the identity provider', () => {
     expect(await makeHome({})).toBe(201);
   });
 
+  it('has the scopes in `scp` if there is no `scope`, as text with spaces or as a list', async () => {
+    await begin();
+    for (const scp of ['access_as_user write:homes', ['access_as_user', 'write:homes']])
+      expect(await makeHome({ scp })).toBe(201);
+    for (const scp of ['access_as_user read:homes', 'write:homes,read:homes', []])
+      expect([scp, await makeHome({ scp })]).toEqual([scp, 'INSUFFICIENT_SCOPE']);
+    expect(await makeHome({ scope: 'read:homes', scp: 'write:homes' })).toBe('INSUFFICIENT_SCOPE');
+    for (const scp of [7, ['write:homes', 7], { write: 'homes' }])
+      expect(await makeHome({ scp })).toBe('UNAUTHENTICATED');
+  });
+
   it('without a scope claim may do nothing that needs a scope, where the claim is required', async () => {
     await begin({ OIDC_SCOPE: 'required' }, { scope: 'write:tenant' });
     expect(await makeHome({})).toBe('INSUFFICIENT_SCOPE');
@@ -63,9 +74,22 @@ describe('a token of a platform operator', () => {
     expect(await statusOf({ scope: 'openid profile' })).toBe(403);
     expect(await statusOf({ scope: 'read:devices' })).toBe(403);
     expect(await statusOf({ scope: 'openid platform:admin' })).toBe(200);
-    expect(await statusOf({ scope: '*:*' })).toBe(200);
+    expect(await statusOf({ scp: 'read:devices platform:admin' })).toBe(200);
+    expect(await statusOf({ scope: '*:*' })).toBe(403);
+    expect(await statusOf({ scope: '*:* platform:admin' })).toBe(200);
     expect(await statusOf({})).toBe(200);
     expect(await statusOf({ groups: [], scope: 'platform:admin' })).toBe(403);
+  });
+
+  it('names platform:admin with the prefix, and has no authority without a required claim', async () => {
+    const settings = { OIDC_SCOPE: 'required', OIDC_SCOPE_PREFIX: 'twinkeep:' };
+    await begin({ OIDC_PLATFORM_CLAIM: 'groups:operators', ...settings }, { scope: 'twinkeep:write:tenant' });
+    const statusOf = async (claims: Record<string, unknown>) =>
+      (await at.api(await issuer.token({ groups: ['operators'], ...claims })).get('/v1/admin/tenants')).status;
+    expect(await statusOf({ scope: 'twinkeep:platform:admin' })).toBe(200);
+    expect(await statusOf({ scope: 'platform:admin' })).toBe(403);
+    expect(await statusOf({ scope: 'twinkeep:*:*' })).toBe(403);
+    expect(await statusOf({})).toBe(403);
   });
 });
 

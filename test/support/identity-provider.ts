@@ -13,6 +13,8 @@ export interface Account {
   email?: string;
   email_verified?: boolean;
   groups?: string[];
+  /** A claim of this name, also in ID tokens. */
+  scope?: string;
 }
 
 /** `oidc-provider` on loopback: an independent implementation of OpenID Connect. */
@@ -99,7 +101,7 @@ export async function identityProvider(): Promise<IdentityProvider> {
           accountId: sub,
           claims: () => ({ sub, ...accounts.get(sub) }),
         }),
-        claims: { openid: ['sub', OPERATORS.name], email: ['email', 'email_verified'] },
+        claims: { openid: ['sub', OPERATORS.name, 'scope'], email: ['email', 'email_verified'] },
         conformIdTokenClaims: !emailInIdToken,
         extraTokenClaims: (_context, token) => ({ ...('accountId' in token && accounts.get(`${token.accountId}`)) }),
         cookies: { keys: ['of the test'] },

@@ -7,7 +7,7 @@ import type { SealedPlace, Sealer } from '../../../domain/sealing.ts';
 import type { EpochMs } from '../../../domain/values.ts';
 import { ProviderUnavailable } from '../../../operations/faults.ts';
 import { LEEWAY_S } from '../../../services/tokens.ts';
-import { type PlatformClaim, type ProofOfSubject, proofOf, type ScopeClaimSettings } from './external-tokens.ts';
+import { type PlatformClaim, type ProofOfSubject, proofOf } from './external-tokens.ts';
 import { boundedFetch } from './fetch-json.ts';
 import type { Provider } from './provider.ts';
 
@@ -27,7 +27,6 @@ const attemptSchema = z.object({
 export interface BrowserSignInSettings {
   client: { id: string; secret: string | null };
   platformClaim: PlatformClaim | null;
-  scopeClaim: ScopeClaimSettings;
   /** The redirect URI; known once the service listens. */
   redirectUri(): string;
 }
@@ -100,10 +99,7 @@ export class BrowserSignIn {
     const claims = await this.#provider.verify(idToken, this.#settings.client.id);
     if (claims === null) return refuse('FORBIDDEN', 'The identity provider’s token is not valid.');
     const withEmail = await this.#withEmail(configuration, tokens, claims);
-    const { platformClaim, scopeClaim } = this.#settings;
-    // An ID token has no scopes: it is issued to the service's own client, for the person at the browser.
-    const claimsUsed = { platformClaim, scopeClaim: { ...scopeClaim, required: false } };
-    const proof = proofOf(withEmail, idToken, claimsUsed, referenceOf(this.#clock));
+    const proof = proofOf(withEmail, idToken, this.#settings.platformClaim, referenceOf(this.#clock));
     if (proof === null || !proof.person) {
       return refuse('FORBIDDEN', 'The identity provider’s token does not identify a user.');
     }

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { decodeJwt, type JWTPayload } from 'jose';
 import { type Clock, referenceOf } from '../../../domain/clock.ts';
-import { scopesOfClaim } from '../../../domain/scopes.ts';
+import { type Scope, scopesOfClaim } from '../../../domain/scopes.ts';
 import type { EpochMs } from '../../../domain/values.ts';
 import {
   digestOf,
@@ -45,45 +45,56 @@ export function externalTokenVerifier(provider: Provider, settings: ExternalToke
     async verify(credential) {
       const payload = await provider.verify(credential, settings.audience);
       const now = referenceOf(clock);
-      const proof = payload === null ? null : proofOf(payload, credential, settings, now);
-      return proof === null ? null : { ...proof, until: Math.min(proof.until, now + REVERIFY_MS) };
+      const proof = payload === null ? null : proofOf(payload, credential, settings.platformClaim, now);
+      const granted = payload === null ? null : grantsOf(payload, settings.scopeClaim);
+      if (proof === null || granted === null) return null;
+      return {
+        ...proof,
+        scopes: granted.scopes,
+        // Only together with the claim about the person: any client can request a scope.
+        platformAdmin: proof.platformAdmin && granted.platform,
+        until: Math.min(proof.until, now + REVERIFY_MS),
+      };
     },
   };
 }
 
-/** The proof in a verified token of an external issuer; null if a claim cannot be used. */
+/**
+ * What the scope claim of an access token grants at most; null if it is not readable. `platform:admin` has to be in the
+ * claim by its name: `*:*` means the scopes of tenants.
+ */
+function grantsOf(
+  payload: JWTPayload,
+  { required, prefix }: ScopeClaimSettings,
+): { scopes: readonly Scope[] | null; platform: boolean } | null {
+  const found = scopeClaim(payload);
+  if (found === undefined && !required) return { scopes: null, platform: true };
+  const claim = found === undefined ? '' : found;
+  if (typeof claim !== 'string') return null;
+  return { scopes: scopesOfClaim(claim, prefix), platform: claim.split(' ').includes(`${prefix}${PLATFORM_SCOPE}`) };
+}
+
+/**
+ * The proof in a verified token of an external issuer; null if a claim cannot be used. It has no scopes: those of an
+ * access token are read by its verifier, and an ID token has none, whatever its claims are.
+ */
 export function proofOf(
   payload: JWTPayload,
   token: string,
-  {
-    platformClaim: claim,
-    scopeClaim: { required, prefix },
-  }: Pick<ExternalTokenSettings, 'platformClaim' | 'scopeClaim'>,
+  platformClaim: PlatformClaim | null,
   now: EpochMs,
 ): ProofOfSubject | null {
   const { iss = '', sub, exp = 0, iat, jti, sid, email, email_verified, cnf } = payload;
-  const scope = scopeClaim(payload);
   // Bound to a key of its holder (RFC 7800): accepting it as a bearer token would void that protection.
   if (cnf !== undefined || isLogoutToken(payload) || isAhead(iat, now)) return null;
-  if (
-    !isStorableClaim(sub) ||
-    (jti !== undefined && !isStorableClaim(jti)) ||
-    (scope !== undefined && typeof scope !== 'string')
-  )
-    return null;
-  const words = scope?.split(' ') ?? [];
-  const scopes = scopesOfClaim(scope ?? (required ? '' : undefined), prefix);
+  if (!isStorableClaim(sub) || (jti !== undefined && !isStorableClaim(jti))) return null;
   const verified = email_verified === true && isStorableClaim(email);
   const signedInAt = signInTime(iat, now);
   const expiresAt = Math.min(Math.floor(exp * 1000), MAX_TIME);
   return {
     subject: { iss, sub, email: verified ? email : null, emailVerified: verified },
-    scopes,
-    // The scope alone grants it never, because a client can request it: the provider's claim about the person does.
-    platformAdmin:
-      claim !== null &&
-      matches(payload[claim.name], claim.value) &&
-      (scopes === null || scopes.includes('*:*') || words.includes(`${prefix}${PLATFORM_SCOPE}`)),
+    scopes: null,
+    platformAdmin: platformClaim !== null && matches(payload[platformClaim.name], platformClaim.value),
     person: !isOfClient(payload),
     token: {
       // Prefixed and hashed with the issuer: token ids are unique per issuer only.

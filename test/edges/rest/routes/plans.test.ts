@@ -250,6 +250,28 @@ describe('POST /plans/{id}/cancel', () => {
   });
 });
 
+describe('POST /plans/{id}/cancel without execute:commands', () => {
+  it('is refused, and the plan runs on to its end', async () => {
+    const [a, b] = [await light(), await light()];
+    const id = await run([on('a', a), on('b', b, { depends_on: ['a'] })]);
+    await does(a, await running(id, 'a'), true);
+    const second = await running(id, 'b');
+    const keyWith = async (scopes: string[]): Promise<string> =>
+      (await mine.call('POST', '/auth/api-keys', { name: 'x', scopes })).body.key;
+    const cancel = (token: string) => service.call('POST', `/v1/plans/${id}/cancel`, { token, body: {} });
+    for (const scopes of [['execute:plans'], ['execute:commands'], ['read:*', 'execute:plans', 'write:*']]) {
+      const { status, body } = await cancel(await keyWith(scopes));
+      expect([scopes, status, body.code]).toEqual([scopes, 403, 'INSUFFICIENT_SCOPE']);
+      expect((await get(id)).status).toBe('running');
+    }
+    await does(b, second, true);
+    expect((await until(id, ({ status }) => status === 'succeeded')).steps).toMatchObject([
+      { status: 'succeeded' },
+      { status: 'succeeded' },
+    ]);
+  });
+});
+
 describe('plan.execute', () => {
   it('creates a plan and returns its id', async () => {
     const device = await light();
