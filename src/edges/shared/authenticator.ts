@@ -157,6 +157,11 @@ export class Authenticator implements SizeReporter {
     return this.#verifyOwner(credential, digest);
   }
 
+  /** Whether a text has the form of a credential; it is not verified. */
+  recognises(text: string): boolean {
+    return text.length <= MAX_CREDENTIAL_LENGTH && this.#parts.verifiers.some((verifier) => verifier.recognises(text));
+  }
+
   sizes(): CollectionSizes {
     return { credentials: this.#proofs.size, credentials_of_keys: this.#digestByKey.size };
   }

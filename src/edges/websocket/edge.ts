@@ -6,6 +6,7 @@ import { type CollectionSizes, type SizeReporter, sumSizes } from '../../domain/
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
+import { isTicket } from '../../operations/identity/websocket-tickets.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
 import type { Authenticator } from '../shared/authenticator.ts';
 import type { AddressOf } from '../shared/client-address.ts';
@@ -42,7 +43,7 @@ export interface WebSocketParts {
     | 'sealedCache'
   >;
   streams: readonly UpdateStream[];
-  identity: Pick<Authenticator, 'authenticate'>;
+  identity: Pick<Authenticator, 'authenticate' | 'recognises'>;
   rateLimiter: Pick<RequestRateLimiter, 'chargeAnonymous' | 'signInRefusal' | 'recordFailedSignIn'>;
   addressOf: AddressOf;
   limits?: Partial<WebSocketLimits>;
@@ -55,6 +56,8 @@ interface Handshake {
   query: URLSearchParams;
   requestId: Uuid;
   address: string;
+  /** Whether it was counted against the rate of its address. */
+  charged: boolean;
 }
 
 const UNKNOWN_PATH: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
@@ -115,16 +118,15 @@ export class WebSocketEdge implements SizeReporter {
     }
     const requestId = ensureRequestId(request, this.#parts.services.newId);
     const address = this.#parts.addressOf(request);
-    if (!query.has('token')) {
-      const { refusal } = this.#parts.rateLimiter.chargeAnonymous(address);
-      if (refusal !== null) {
-        refuseUpgrade(request, socket, refusal, { newId: this.#parts.services.newId });
-        return;
-      }
+    const charged = !this.#hasCredential(query);
+    const refusal = charged ? this.#parts.rateLimiter.chargeAnonymous(address).refusal : null;
+    if (refusal !== null) {
+      refuseUpgrade(request, socket, refusal, { newId: this.#parts.services.newId });
+      return;
     }
     this.#server.handleUpgrade(request, socket, head, (ws) => {
       this.#parts.services.log.debug({ request_id: requestId }, 'websocket opened');
-      void this.#serve(ws, socket, { activeStream, query, requestId, address });
+      void this.#serve(ws, socket, { activeStream, query, requestId, address, charged });
     });
   }
 
@@ -165,6 +167,12 @@ export class WebSocketEdge implements SizeReporter {
     }
   }
 
+  /** Whether the `token` has the form of a credential; an empty or made-up text is none. */
+  #hasCredential(query: URLSearchParams): boolean {
+    const token = query.get('token') ?? '';
+    return isTicket(token) || this.#parts.identity.recognises(token);
+  }
+
   /** Activates a client, or returns why not. Subscribes before the snapshot is read, so that no update is missed. */
   async #admit(connection: WebSocketConnection, activeStream: ActiveStream, caller: Caller): Promise<Refusal | null> {
     const { subscription } = connection;
@@ -191,7 +199,8 @@ export class WebSocketEdge implements SizeReporter {
     activeStream.unsubscribe = null;
   }
 
-  async #serve(ws: WebSocket, socket: Duplex, { activeStream, query, requestId, address }: Handshake): Promise<void> {
+  async #serve(ws: WebSocket, socket: Duplex, handshake: Handshake): Promise<void> {
+    const { activeStream, query, requestId, address, charged } = handshake;
     const parsed = activeStream.stream.parseQuery(query);
     const connection: WebSocketConnection = new WebSocketConnection({
       ws,
@@ -211,6 +220,8 @@ export class WebSocketEdge implements SizeReporter {
     if (this.#onAllClosed !== null) return goAway(connection);
     try {
       const caller = await this.#signIn(query.get('token'), { via: 'websocket', requestId, address });
+      // An invalid credential counts like none. Only now: a valid one is accepted however many its address has sent.
+      if (!caller.ok && !charged) this.#parts.rateLimiter.chargeAnonymous(address);
       // The client may have disconnected during authentication: its `close` event has fired already.
       if (!this.#connections.has(connection)) return;
       if (!caller.ok) return this.#end(connection, caller.refusal);

@@ -375,14 +375,43 @@ describe('an upgrade', () => {
   const handshake = { 'sec-websocket-version': '13', 'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==' };
   const requestId = 'c7b4d6a2-5f0b-4f0c-9e5a-0b1a2c3d4e5f';
 
-  it('without a credential counts against the limit of its address', async () => {
+  it.each([
+    ['without a credential', ''],
+    ['with an empty one', '?token='],
+    ['with a text that is none', '?token=junk'],
+    ['with one that is too long', `?token=${`twk_${'x'.repeat(8_192)}`}`],
+  ])('%s counts against the limit of its address', async (_, query) => {
     const limited = await startHttpService({ fixedRates: { anonymous: 2 } });
     const sockets = await startTestSockets(limited);
-    const statuses: (number | undefined)[] = [];
-    for (let n = 0; n < 3; n += 1) statuses.push((await answerTo('/ws/state', handshake, limited.url)).statusCode);
-    expect(statuses).toEqual([101, 101, 429]);
-    await sockets.close();
-    await limited.close();
+    try {
+      const statuses: (number | undefined)[] = [];
+      for (let n = 0; n < 3; n += 1)
+        statuses.push((await answerTo(`/ws/state${query}`, handshake, limited.url)).statusCode);
+      expect(statuses).toEqual([101, 101, 429]);
+    } finally {
+      await sockets.close();
+      await limited.close();
+    }
+  });
+
+  it('with a credential that is not valid counts too, and does not keep valid ones out', async () => {
+    const limited = await startHttpService({ fixedRates: { anonymous: 3 } });
+    const sockets = await startTestSockets(limited);
+    try {
+      const { token } = await limited.owner();
+      const ticket = 'ws_'.padEnd(46, 'x');
+      for (const invalid of [token.slice(0, -4), `twk_${'a'.repeat(8)}_${'x'.repeat(49)}`, ticket]) {
+        const client = await sockets.connect(invalid);
+        expect((await client.closed).code).toBe(4401);
+      }
+      expect((await answerTo('/ws/state', handshake, limited.url)).statusCode).toBe(429);
+      const valid = await sockets.connect(token);
+      valid.socket.send('ping');
+      await eventually(() => valid.texts.includes('pong'));
+    } finally {
+      await sockets.close();
+      await limited.close();
+    }
   });
 
   it.each([
