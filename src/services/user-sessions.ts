@@ -15,6 +15,10 @@ const FLUSH_MS = 5_000;
 const USE_RESOLUTION_MS = 60_000;
 const MAX_TOKENS = 20_000;
 const MAX_CLIENT_LENGTH = 200;
+/** Sessions of a user: with another one the oldest ends. */
+const MAX_SESSIONS = 100;
+/** Users whose number of sessions is checked at a flush. */
+const MAX_CHECKED_USERS = 1_000;
 
 /** Where a session is used from. */
 export interface SessionOrigin {
@@ -38,6 +42,8 @@ export class UserSessions implements SizeReporter {
   /** Time of the last recorded use by token id. */
   readonly #usedAt = new LRUCache<string, EpochMs>({ max: MAX_TOKENS });
   #uses = new Map<string, UserSession>();
+  /** Users with sessions that this process sees for the first time, until their number is checked. */
+  readonly #grown = new Set<Uuid>();
   #flushing: Promise<void> = Promise.resolve();
   #discarded = false;
 
@@ -57,6 +63,7 @@ export class UserSessions implements SizeReporter {
   open(userId: Uuid, token: TokenRef, origin: SessionOrigin): Promise<void> {
     const now = referenceOf(this.#clock);
     this.#usedAt.set(token.id, now);
+    this.#grown.add(userId);
     return this.#store.userSessions.record([sessionOf(userId, token, origin, now)]);
   }
 
@@ -66,13 +73,14 @@ export class UserSessions implements SizeReporter {
     const before = this.#usedAt.get(token.id);
     if ((before !== undefined && now - before < USE_RESOLUTION_MS) || this.#uses.size >= MAX_TOKENS) return;
     this.#usedAt.set(token.id, now);
+    if (before === undefined) this.#grown.add(userId);
     this.#uses.set(token.id, sessionOf(userId, token, origin, now));
   }
 
   /** Removes a session that its browser has replaced from the list. Does not end what was derived from it. */
   forget({ id }: Pick<TokenRef, 'id'>): Promise<void> {
     this.#uses.delete(id);
-    return this.#store.userSessions.forget(id);
+    return this.#store.userSessions.forget([id]);
   }
 
   /** Ends the session or token and everything that was derived from it, on all nodes. */
@@ -96,7 +104,11 @@ export class UserSessions implements SizeReporter {
   }
 
   sizes(): CollectionSizes {
-    return { user_session_uses: this.#uses.size, user_sessions_seen: this.#usedAt.size };
+    return {
+      user_session_uses: this.#uses.size,
+      user_sessions_seen: this.#usedAt.size,
+      user_sessions_to_count: this.#grown.size,
+    };
   }
 
   /** Flushes the buffered uses, unless `discardPending` was called. */
@@ -111,9 +123,9 @@ export class UserSessions implements SizeReporter {
     clearInterval(this.#flushTimer);
   }
 
-  /** Resolves when the buffered uses are stored, or could not be. */
+  /** Resolves when the buffered uses are stored and the sessions beyond the limit have ended, or that has failed. */
   flush(): Promise<void> {
-    this.#flushing = this.#flushing.then(() => this.#write());
+    this.#flushing = this.#flushing.then(() => this.#write()).then(() => this.#endSurplus());
     return this.#flushing;
   }
 
@@ -126,6 +138,27 @@ export class UserSessions implements SizeReporter {
     } catch (error) {
       for (const [id, use] of flushed) if (!this.#uses.has(id)) this.#uses.set(id, use);
       this.#log.warn({ err: error }, 'session use flush failed; retrying at the next flush');
+    }
+  }
+
+  /**
+   * Ends the oldest sessions of users with more than `MAX_SESSIONS`, and deletes their rows. A session that others were
+   * derived from would end these too, so it ends only if there is no other.
+   */
+  async #endSurplus(): Promise<void> {
+    if (this.#grown.size === 0 || this.#discarded) return;
+    const userIds = [...this.#grown].slice(0, MAX_CHECKED_USERS);
+    for (const userId of userIds) this.#grown.delete(userId);
+    try {
+      const surplus = await this.#store.userSessions.surplus(userIds, referenceOf(this.#clock), MAX_SESSIONS);
+      const ended = surplus.filter(({ valid }) => valid);
+      for (const { tokenId, expiresAt } of ended) await this.#revocations.add(tokenId, expiresAt);
+      // Afterwards: without its row nothing would end the session if the revocation failed.
+      await this.#store.userSessions.forget(surplus.map(({ tokenId }) => tokenId));
+      if (ended.length > 0) this.#log.info({ sessions: ended.length }, 'oldest sessions of users with too many ended');
+    } catch (error) {
+      for (const userId of userIds) this.#grown.add(userId);
+      this.#log.warn({ err: error }, 'number of sessions not checked; retrying at the next flush');
     }
   }
 

@@ -1,4 +1,4 @@
-import { decodeProtectedHeader } from 'jose';
+import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type Browser, browserAt } from '../support/browser.ts';
 import { eventually } from '../support/clock.ts';
@@ -157,6 +157,22 @@ describe('with the provider', () => {
       await idp.signOut('nils');
       await eventually(async () => (await seen(browser)) === 401);
       expect(await seen(linked)).toBe(401);
+    });
+
+    it('in a session leaves a token without `sid` valid, although the logout token names its user too', async () => {
+      const token = await idp.accessToken('rosa', AUDIENCE);
+      expect(decodeJwt(token)).toMatchObject({ sub: 'rosa' });
+      expect(decodeJwt(token)).not.toHaveProperty('sid');
+      const browser = await signIn('rosa');
+      expect((await at.api(token).get('/v1/auth/me')).status).toBe(200);
+      await idp.signOut('rosa');
+      await eventually(async () => (await seen(browser)) === 401);
+      expect((await at.api(token).get('/v1/auth/me')).status).toBe(200);
+      // The logout that names the user alone.
+      at.clock.advance(2 * SECOND_MS);
+      expect((await send(await idp.logoutToken({ sub: 'rosa' }))).status).toBe(200);
+      expect((await at.api(token).get('/v1/auth/me')).status).toBe(401);
+      at.clock.set(Date.now());
     });
 
     it('of a user ends every earlier sign-in of the user, and no later one', async () => {

@@ -217,7 +217,7 @@ export class Authenticator implements SizeReporter {
     if (user === null || revoked || isSignedOut(user, proof.token)) return this.refuseCredential(origin);
     if (proof.tenantId !== undefined && proof.tenantId !== user.tenantId) return this.refuseCredential(origin);
     proof.used?.(this.#parts.clock.now());
-    if (proof.token !== null) this.#parts.userSessions.recordUse(user.id, proof.token, origin);
+    if (proof.token !== null && proof.person) this.#parts.userSessions.recordUse(user.id, proof.token, origin);
     return done({
       user,
       principal: {

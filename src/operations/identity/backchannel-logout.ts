@@ -32,7 +32,7 @@ export const endProviderSession = operation({
     }
     const { session, subject } = logout;
     const user = subject === null ? null : await users.findBySubject(subject);
-    // A session of the provider limits the logout to it, also if the token names the user too (§2.6).
+    // A session of the provider limits the logout to it: only without `sid` all sessions of the user are meant (§2.4).
     if (session !== null) {
       // Longest assumed life of what belongs to a session of the provider: its access tokens, and what was derived.
       const lifeS = Math.max(settings.sessionMaxAgeS, MAX_TOKEN_LIFE_S);

@@ -25,6 +25,12 @@ export interface UserSession {
   expiresAt: EpochMs;
 }
 
+export interface SurplusSession {
+  tokenId: string;
+  expiresAt: EpochMs;
+  valid: boolean;
+}
+
 /** A session is valid until it expires, is revoked, one of its ancestors is revoked, or its user is signed out. */
 export interface UserSessionStore {
   /** Inserts the sessions; of those that exist, a later use is stored. At most one for each token id. */
@@ -33,8 +39,13 @@ export interface UserSessionStore {
   find(id: Uuid, now: EpochMs): Promise<UserSession | null>;
   /** The user's valid sessions, newest first. */
   list(userId: Uuid, now: EpochMs, limit: number, after?: Position): Promise<Page<UserSession>>;
-  /** Deletes the row of a session that its browser has replaced. What was derived from the session stays valid. */
-  forget(tokenId: string): Promise<void>;
+  /** Deletes the rows of sessions. Ends nothing: neither the sessions nor what was derived from them. */
+  forget(tokenIds: readonly string[]): Promise<void>;
+  /**
+   * The rows of these users beyond `max` for each: first those that are not valid, then those that no valid session was
+   * derived from, then the others, and of each the oldest first.
+   */
+  surplus(userIds: readonly Uuid[], now: EpochMs, max: number): Promise<SurplusSession[]>;
   /**
    * Ends all sign-ins of the user before `at`, in milliseconds, for good. Returns the user's recorded sessions that signed
    * in at `since` or later.

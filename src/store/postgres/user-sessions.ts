@@ -1,6 +1,6 @@
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { UserSession, UserSessionKind, UserSessionStore } from '../contract/user-sessions.ts';
-import type { Database } from './database.ts';
+import { type Database, idArray } from './database.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
 
 interface SessionRow {
@@ -51,11 +51,14 @@ const rowOf = (session: UserSession): SessionRow => ({
   expires_at: session.expiresAt,
 });
 
-/** `$n` is the time. */
-const validSessions = (n: number): string => `user_sessions s join users u on u.id = s.user_id
-    and (u.not_before is null or s.signed_in_at >= u.not_before) and s.expires_at > $${n}
+/** Whether the session `s` of the user `u` is valid; null: not. `$n` is the time. */
+const isValid = (
+  n: number,
+): string => `(u.not_before is null or s.signed_in_at >= u.not_before) and s.expires_at > $${n}
     and not exists (select from revoked_tokens r
       where r.jti = any(array(select jsonb_array_elements_text(s.ancestors)) || s.token_id))`;
+
+const validSessions = (n: number): string => `user_sessions s join users u on u.id = s.user_id and ${isValid(n)}`;
 
 export const userSessionStore = (database: Database): UserSessionStore => ({
   async record(sessions) {
@@ -91,12 +94,33 @@ export const userSessionStore = (database: Database): UserSessionStore => ({
     return pageOf(rows.map(sessionOf), limit, ({ createdAt, id }) => ({ createdAt, id }));
   },
 
-  async forget(tokenId) {
+  async forget(tokenIds) {
+    if (tokenIds.length === 0) return;
     await database.write({
-      name: 'session_forget',
-      text: 'delete from user_sessions where token_id = $1',
-      values: [tokenId],
+      name: 'sessions_forget',
+      text: 'delete from user_sessions where token_id in (select jsonb_array_elements_text($1::jsonb))',
+      values: [JSON.stringify(tokenIds)],
     });
+  },
+
+  async surplus(userIds, now, max) {
+    const rows = await database.read<{ token_id: string; expires_at: EpochMs; valid: boolean }>({
+      name: 'sessions_surplus',
+      text: `with kept as (
+          select s.*, coalesce(${isValid(2)}, false) as valid
+          from user_sessions s join users u on u.id = s.user_id
+          where s.user_id in (
+            select user_id from user_sessions where user_id = any($1::uuid[]) group by user_id having count(*) > $3)),
+        ranked as (
+          select k.*, row_number() over (partition by k.user_id order by k.valid desc,
+            exists (select from kept d
+              where d.user_id = k.user_id and d.valid and d.ancestors @> to_jsonb(k.token_id)) desc,
+            k.created_at desc, k.id desc) as place
+          from kept k)
+        select token_id, expires_at, valid from ranked where place > $3 order by user_id, place desc`,
+      values: [idArray(userIds), now, max],
+    });
+    return rows.map(({ token_id: tokenId, expires_at: expiresAt, valid }) => ({ tokenId, expiresAt, valid }));
   },
 
   async signOut(userId, at, since) {

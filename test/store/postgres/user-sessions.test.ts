@@ -55,7 +55,8 @@ eachStore('sessions of users', (backend) => {
     const forgotten = session(userId);
     const other = session(userId);
     await sessions().record([root, child, short, forgotten, other]);
-    await sessions().forget(forgotten.tokenId);
+    await sessions().forget([forgotten.tokenId]);
+    await sessions().forget([]);
     expect(await listed(userId)).toEqual([other, short, child, root]);
     expect(await listed(userId, NOW + 1)).toEqual([other, child, root]);
     await identity().revokeToken(root.tokenId, NOW + 60_000);
@@ -80,6 +81,35 @@ eachStore('sessions of users', (backend) => {
     expect(new Set(recent.map((one) => one.tokenId))).toEqual(new Set([earlier.tokenId, later.tokenId]));
     expect((await identity().user(userId))?.notBefore).toBe(NOW);
     expect(await sessions().signOut(newId(), NOW, NOW)).toEqual([]);
+  });
+
+  it('beyond a number for each user are those that ended, then the oldest, and last those with derived ones', async () => {
+    const [userId, other, few] = [await newUser(), await newUser(), await newUser()];
+    const [root, old] = [session(userId), session(userId)];
+    const [expired, revoked, latest] = [session(userId, { expiresAt: NOW }), session(userId), session(userId)];
+    const child = session(userId, { ancestors: ['x', root.tokenId], createdAt: old.createdAt - 1 });
+    await sessions().record([root, old, expired, revoked, latest, child]);
+    const others = [session(other), session(other)];
+    await sessions().record([...others, session(few)]);
+    await identity().revokeToken(revoked.tokenId, NOW + 60_000);
+    const beyond = async (userIds: string[], max: number) =>
+      (await sessions().surplus(userIds, NOW, max)).map(({ tokenId, valid }) => [tokenId, valid]);
+    const ended = [expired, revoked].map(({ tokenId }) => [tokenId, false]);
+    expect(await beyond([userId], 6)).toEqual([]);
+    expect(await beyond([userId], 4)).toEqual(ended);
+    const oldest = [child, old, latest, root].map(({ tokenId }) => [tokenId, true]);
+    expect(await beyond([userId], 1)).toEqual([...ended, ...oldest.slice(0, 3)]);
+    expect(await beyond([few, newId()], 1)).toEqual([]);
+    expect(await beyond([other, few], 1)).toEqual([[others[0]?.tokenId, true]]);
+    expect(await sessions().surplus([other], NOW, 1)).toEqual([
+      { tokenId: others[0]?.tokenId, expiresAt: others[0]?.expiresAt, valid: true },
+    ]);
+    const signedOut = await newUser();
+    const [before, unknown] = [session(signedOut, { signedInAt: NOW - 1 }), session(signedOut, { signedInAt: null })];
+    const after = session(signedOut);
+    await sessions().record([after, before, unknown]);
+    await sessions().signOut(signedOut, NOW, NOW);
+    expect(await beyond([signedOut], 1)).toEqual([before, unknown].map(({ tokenId }) => [tokenId, false]));
   });
 
   it('are deleted when they have expired', async () => {
@@ -115,7 +145,8 @@ eachDatabase('the plan of a read of sessions', (backend) => {
     const store = userSessionStore({ read } as unknown as Database);
     await store.list(newId(), NOW, 50);
     await store.find(newId(), NOW);
-    expect(statements).toHaveLength(2);
+    await store.surplus([newId()], NOW, 50);
+    expect(statements).toHaveLength(3);
     for (const { name, text, values = [] } of statements) {
       const rows = await database.read<{ 'QUERY PLAN': string }>({ text: `explain ${text}`, values });
       const plan = rows.map((row) => row['QUERY PLAN']).join('\n');

@@ -55,8 +55,26 @@ export const userSessionStore = (session: Session): UserSessionStore => ({
       return newestFirst(valid, ({ createdAt, id }) => ({ createdAt, id }), limit, after);
     }),
 
-  forget: (tokenId) =>
-    session.write('userSessions.forget', [tokenId], (tables, tokenId) => void tables.userSessions.delete(tokenId)),
+  forget: (tokenIds) =>
+    session.write('userSessions.forget', [tokenIds], (tables, tokenIds) => {
+      for (const tokenId of tokenIds) tables.userSessions.delete(tokenId);
+    }),
+
+  surplus: (userIds, now, max) =>
+    session.read('userSessions.surplus', [userIds, now, max], (tables, userIds, now, max) =>
+      [...new Set(userIds)].sort().flatMap((userId) => {
+        const rows = tables.userSessions.where((one) => one.userId === userId);
+        const valid = rows.filter((one) => isValid(tables, one, now));
+        const origins = new Set(valid.flatMap(({ ancestors }) => ancestors));
+        const rank = (one: UserSession) => (valid.includes(one) ? 2 : 0) + (origins.has(one.tokenId) ? 1 : 0);
+        const { items } = newestFirst(rows, ({ createdAt, id }) => ({ createdAt, id }), rows.length);
+        return [...items]
+          .sort((a, b) => rank(b) - rank(a))
+          .slice(max)
+          .reverse()
+          .map((one) => ({ tokenId: one.tokenId, expiresAt: one.expiresAt, valid: valid.includes(one) }));
+      }),
+    ),
 
   signOut: (userId, at, since) =>
     session.write('userSessions.signOut', [userId, at, since], (tables, userId, at, since) => {

@@ -154,6 +154,7 @@ const records: Record<string, Read> = {
     await each(ids(model, 'user', 4), (id) => identity.user(id)),
     await each(ids(model, 'user', 4), (id) => pages((after) => userSessions.list(id, 2 * DAY, 3, after))),
     await each(ids(model, 'session', 4), (id) => userSessions.find(id, DAY)),
+    await userSessions.surplus(ids(model, 'user', 4), DAY, 1),
     await each([0, 1, 2], (n) => identity.userBySubject('urn:test', model.name('sub', n))),
     await each(ids(model, 'tenant', 2), async (tenantId) => [
       await pages((after) => members.list(tenantId, 2 * DAY, 3, after)),

@@ -205,7 +205,7 @@ const sessions: Record<string, CallBuilder> = {
   forgetSession:
     (model, { a }) =>
     ({ userSessions }) =>
-      userSessions.forget(model.name('jti', a)),
+      userSessions.forget([model.name('jti', a)]),
   signOut:
     (model, { b, at }) =>
     async ({ userSessions }) =>

@@ -28,6 +28,7 @@ beforeEach(async () => {
 afterEach(() => service.close());
 
 const random = () => randomBytes(32).toString('base64url');
+const ALL = '/v1/auth/sessions?limit=200';
 const statusOf = async (token: string) => (await service.call('GET', '/v1/auth/me', { token })).status;
 const sessionsOf = async (token: string, path = '/v1/auth/sessions'): Promise<Listed[]> => {
   const { status, body } = await service.call('GET', path, { token });
@@ -125,6 +126,42 @@ describe('the list of sessions', () => {
     expect(await statusOf(owner.token)).toBe(200);
   });
 
+  it('has at most 100 sessions: with another one the oldest ends, and not the one that others were made from', async () => {
+    const browsers: Browser[] = [];
+    for (let n = 0; n < 99; n++) {
+      service.clock.advance(1);
+      browsers.push(await signedIn(owner.token));
+    }
+    expect(await sessionsOf(owner.token, ALL)).toHaveLength(100);
+    const [first, second] = [browsers[0], browsers[1]] as [Browser, Browser];
+    const commandLine = await commandLineOf(first);
+    service.clock.advance(1);
+    // The second browser is now the oldest that nothing was made from.
+    expect(await sessionsOf(commandLine, ALL)).toHaveLength(100);
+    expect([await seen(first), await seen(second), await statusOf(commandLine)]).toEqual([200, 401, 200]);
+    service.clock.advance(1);
+    await signedIn(owner.token);
+    await service.services.userSessions.flush();
+    const all = await Promise.all(browsers.map(seen));
+    expect(all.map((status, n) => (status === 401 ? n : null)).filter((n) => n !== null)).toEqual([1, 2]);
+    expect(await statusOf(owner.token)).toBe(200);
+    expect(service.services.userSessions.sizes().user_sessions_to_count).toBe(0);
+  });
+
+  it('keeps its limit after the store did not answer', async () => {
+    for (let n = 0; n < 100; n++) {
+      service.clock.advance(1);
+      await signedIn(owner.token);
+    }
+    service.store.failCalls = () => {
+      throw new Error('the store is gone');
+    };
+    await service.services.userSessions.flush();
+    service.store.failCalls = null;
+    expect(service.services.userSessions.sizes().user_sessions_to_count).toBe(1);
+    expect(await sessionsOf(owner.token, ALL)).toHaveLength(100);
+  });
+
   it('is stored by the next use after the store did not answer', async () => {
     service.store.failCalls = () => {
       throw new Error('the store is gone');
@@ -162,6 +199,16 @@ describe('tokens of an identity provider', () => {
     ]);
     expect((await service.call('DELETE', '/v1/auth/sessions', { token })).status).toBe(204);
     expect(await statusOf(token)).toBe(401);
+  });
+
+  it('that a program requested for itself are not sessions, and end by signing out everywhere', async () => {
+    const iat = Math.floor(service.clock.now() / 1000) - 10;
+    const program = await issuer.token({ iat, gty: 'client-credentials' });
+    expect(await statusOf(program)).toBe(200);
+    const person = await issuer.token({ iat });
+    expect(await sessionsOf(person)).toMatchObject([{ kind: 'token', current: true }]);
+    expect((await service.call('DELETE', '/v1/auth/sessions', { token: person })).status).toBe(204);
+    expect([await statusOf(program), await statusOf(person)]).toEqual([401, 401]);
   });
 
   it('with an `iat` ahead of the service are ended by signing out everywhere, also where they are verified later', async () => {
