@@ -42,11 +42,12 @@ export async function registerSimulatedDevice(
   return { simulated, registration: body };
 }
 
-/** Connects the device over MQTT and starts its simulation. */
+/** Connects the device over MQTT and starts its simulation. With `firmwareKeys` it installs only firmware that one of them has signed. */
 export function startDevice(
   { simulated, registration }: RegisteredDevice,
   world: SimulationEnvironment,
   tickMs: Milliseconds,
+  firmwareKeys?: readonly string[],
 ): Promise<RunningDevice> {
   return startSimulatedDevice(
     simulated,
@@ -60,6 +61,7 @@ export function startDevice(
       keyVersion: registration.key_version,
       cloudPublicKeys: registration.cloud_public_keys,
       initialSequence: registration.initial_sequence,
+      ...(firmwareKeys && { firmwareKeys }),
     },
     tickMs,
   );

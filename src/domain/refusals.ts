@@ -23,6 +23,8 @@ export const refusals = {
   CONFLICT: { status: 409, title: 'Conflict' },
   DRY_RUN_REQUIRED: { status: 409, title: 'A critical action needs a confirmed dry run' },
   ILLEGAL_TRANSITION: { status: 409, title: 'Not possible in this state' },
+  FIRMWARE_SIGNATURE_REQUIRED: { status: 409, title: 'The firmware needs a signature' },
+  FIRMWARE_SIGNATURE_INVALID: { status: 409, title: 'The signature of the firmware is not valid' },
   GONE: { status: 410, title: 'Gone' },
   PAYLOAD_TOO_LARGE: { status: 413, title: 'Payload too large' },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, title: 'Unsupported media type' },

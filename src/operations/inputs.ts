@@ -22,6 +22,7 @@ export const notFoundDetails = {
   flag: 'Flag not found.',
   node: 'Node not found.',
   firmware: 'Firmware not found.',
+  'firmware-key': 'Firmware key not found.',
   actor: 'Actor not found.',
   machine: 'Machine not found.',
   memory: 'Memory not found.',

@@ -32,8 +32,11 @@ const KEY_BYTES = 32;
 const PKCS8_HEADER = Buffer.from('302e020100300506032b657004220420', 'hex');
 const SPKI_HEADER = Buffer.from('302a300506032b6570032100', 'hex');
 
-// The last base64url character has unused bits. They must be zero, so that each signature has exactly one text.
-const ED25519_TEXT = /^[A-Za-z0-9_-]{85}[AQgw]$/;
+/**
+ * 64 bytes in base64url without padding. The last character has unused bits, which must be zero, so that each signature has
+ * exactly one text.
+ */
+export const ED25519_SIGNATURE = /^[A-Za-z0-9_-]{85}[AQgw]$/;
 
 /** A new `device_secret`: 32 random bytes, 43 characters. */
 export function newDeviceSecret(): string {
@@ -115,7 +118,7 @@ export function verifyText(key: VerifyingKey, text: string, signature: string): 
     case 'hmac-sha256':
       return verifyHmac(key.material, text, signature);
     case 'ed25519':
-      if (!ED25519_TEXT.test(signature)) return false;
+      if (!ED25519_SIGNATURE.test(signature)) return false;
       return verify(null, Buffer.from(text), key.material, Buffer.from(signature, 'base64url'));
   }
 }

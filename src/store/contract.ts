@@ -7,6 +7,7 @@ import type { ChangeRequestStore } from './contract/change-requests.ts';
 import type { CommandStore } from './contract/commands.ts';
 import type { DeviceStore } from './contract/devices.ts';
 import type { FirmwareStore } from './contract/firmware.ts';
+import type { FirmwareSigningStore } from './contract/firmware-signing.ts';
 import type { IdempotencyStore } from './contract/idempotency.ts';
 import type { IdentityStore } from './contract/identity.ts';
 import type { InspectionStore } from './contract/inspection.ts';
@@ -39,6 +40,7 @@ export interface Store extends SizeReporter {
   idempotency: IdempotencyStore;
   administration: AdministrationStore;
   firmware: FirmwareStore;
+  firmwareSigning: FirmwareSigningStore;
   /** Artifacts in the database; a deployment may store them in a folder instead. */
   artifactFiles: ArtifactFiles;
   audit: AuditStore;

@@ -157,10 +157,12 @@ describe('extreme values', () => {
       return missed.map(({ name }) => `${route.operation.name} ${name}`);
     });
     expect(without.sort()).toEqual([
+      'addFirmwareKey public_key',
       'checkFirmware current_version',
       'confirmCommand token',
       'createApiKey scopes',
       'createHome timezone',
+      'createRelease size',
       'createRelease url',
       'createRelease version',
       'orchestrateCommand action',

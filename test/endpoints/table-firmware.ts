@@ -1,5 +1,18 @@
+import { generateKeyPairSync } from 'node:crypto';
 import { v7 } from 'uuid';
+import { rawPublicKey } from '../../src/protocol/firmware-signature.ts';
 import type { Row } from './endpoint.ts';
+import type { World } from './endpoint-fixtures.ts';
+
+const SIGNING = '/firmware/signing';
+
+/** Ends the requirement of signatures, which registering a key begins, and removes all keys but the newest. */
+async function withoutSigning(world: World): Promise<void> {
+  const { body } = await world.call('PATCH', SIGNING, { signature_required: false });
+  for (const { key_id } of body.signing.keys.slice(0, -3)) await world.call('DELETE', `${SIGNING}/keys/${key_id}`);
+}
+
+const newPublicKey = (): string => rawPublicKey(generateKeyPairSync('ed25519').publicKey);
 
 const octets = { 'content-type': 'application/octet-stream' };
 
@@ -47,11 +60,19 @@ export const firmwareRows: readonly Row[] = [
   },
   {
     ...{ method: 'POST', path: '/firmware/{id}/release', role: 'admin', scope: 'write:firmware', status: 200 },
-    request: async (world) => ({
-      path: `/firmware/${(await world.draft('with artifact')).id}/release`,
-      body: { rollout_percent: 25 },
-    }),
+    request: async (world) => {
+      await withoutSigning(world);
+      return { path: `/firmware/${(await world.draft('with artifact')).id}/release`, body: { rollout_percent: 25 } };
+    },
     refusals: {
+      FIRMWARE_SIGNATURE_REQUIRED: async (world) => {
+        await world.made('PATCH', SIGNING, { signature_required: true });
+        return { path: `/firmware/${(await world.draft('with artifact')).id}/release`, body: {} };
+      },
+      FIRMWARE_SIGNATURE_INVALID: async (world) => ({
+        path: `/firmware/${(await world.draft('with artifact')).id}/release`,
+        body: { signature: 'A'.repeat(86) },
+      }),
       ILLEGAL_TRANSITION: async (world) => ({ path: `/firmware/${(await world.draft()).id}/release`, body: {} }),
       VALIDATION_FAILED: async (world) => ({
         path: `/firmware/${(await world.draft()).id}/release`,
@@ -73,6 +94,7 @@ export const firmwareRows: readonly Row[] = [
     }),
     refusals: {
       ILLEGAL_TRANSITION: async (world) => {
+        await withoutSigning(world);
         const { id } = await world.draft('with artifact');
         await world.made('POST', `/firmware/${id}/release`, {});
         return { path: `/firmware/${id}/artifact`, body: Buffer.from('firmware'), headers: octets };
@@ -92,6 +114,48 @@ export const firmwareRows: readonly Row[] = [
         path: `/firmware/${(await world.draft('with artifact')).id}/artifact?expires=1&signature=x`,
       }),
       VALIDATION_FAILED: async (world) => ({ path: `/firmware/${(await world.draft('with artifact')).id}/artifact` }),
+    },
+  },
+  {
+    ...{ method: 'GET', path: '/firmware/signing', role: 'viewer', scope: 'read:firmware', status: 200 },
+    request: () => ({ path: SIGNING }),
+  },
+  {
+    ...{
+      method: 'PATCH',
+      path: '/firmware/signing',
+      role: 'admin',
+      scope: 'write:firmware',
+      status: 200,
+      person: true,
+    },
+    request: () => ({ path: SIGNING, body: { signature_required: false } }),
+    refusals: { VALIDATION_FAILED: () => ({ path: SIGNING, body: { signature_required: 'no' } }) },
+  },
+  {
+    ...{ method: 'POST', path: '/firmware/signing/keys', role: 'admin', scope: 'write:firmware', status: 201 },
+    person: true,
+    request: async (world) => {
+      await withoutSigning(world);
+      return { path: `${SIGNING}/keys`, body: { public_key: newPublicKey(), name: 'Release key' } };
+    },
+    refusals: {
+      VALIDATION_FAILED: () => ({ path: `${SIGNING}/keys`, body: { public_key: 'A'.repeat(43), name: 'Weak' } }),
+      CONFLICT: async (world) => {
+        const body = { public_key: newPublicKey(), name: 'Release key' };
+        await withoutSigning(world);
+        await world.made('POST', `${SIGNING}/keys`, body);
+        return { path: `${SIGNING}/keys`, body };
+      },
+    },
+  },
+  {
+    ...{ method: 'DELETE', path: '/firmware/signing/keys/{key_id}', role: 'admin', scope: 'write:firmware' },
+    ...{ status: 204, person: true },
+    request: async (world) => {
+      await withoutSigning(world);
+      const body = { public_key: newPublicKey(), name: 'Release key' };
+      return { path: `${SIGNING}/keys/${(await world.made('POST', `${SIGNING}/keys`, body)).key_id}` };
     },
   },
 ];

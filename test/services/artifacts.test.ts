@@ -55,7 +55,7 @@ eachStore('two processes', (backend) => {
       await store.firmware.insert({
         ...{ id: newId(), tenantId: newId(), deviceType: 'smart_light', version: '1.0.0', notes: null, url: null },
         ...{ status: 'draft', rolloutPercent: 100, checksum: 'a'.repeat(64), createdAt: 1, releasedAt: null },
-        artifact: { name: used, bytes: 300_000 },
+        ...{ artifact: { name: used, bytes: 300_000 }, size: 300_000, signature: null, signatureKeyId: null },
       });
       clock.advance(HOUR_MS + 1);
       const young = await receive(two);

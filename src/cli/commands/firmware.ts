@@ -10,6 +10,7 @@ import { createCliContext } from '../cli-context.ts';
 import { FailedError, UsageError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { printRecord, printTable } from '../print.ts';
+import { addFirmwareSigning } from './firmware-signing.ts';
 
 interface Release {
   id: string;
@@ -18,6 +19,7 @@ interface Release {
   status: string;
   rollout_percent: number;
   checksum: string | null;
+  signature: string | null;
   created_at: string;
 }
 interface ReleaseAnswer {
@@ -30,10 +32,19 @@ interface CreateOptions {
   file?: string;
   link?: string;
   checksum?: string;
+  size?: number;
+  signature?: string;
+}
+interface ReleaseOptions {
+  rollout?: number;
+  size?: number;
+  signature?: string;
 }
 
 const firmwarePath = (id: string, rest = ''): string => `/v1/firmware/${encodeURIComponent(id)}${rest}`;
 const parsePercent = parseIntegerBetween(0, 100);
+const parseSize = parseIntegerBetween(1, 999_999_999);
+const SIGNATURE = 'signature of the firmware, as printed by firmware sign';
 
 export function addFirmware(program: Command, io: Io): void {
   const firmware = program
@@ -50,6 +61,7 @@ export function addFirmware(program: Command, io: Io): void {
   addDrafts(firmware, io);
   addReleases(firmware, io);
   addCheck(firmware, io);
+  addFirmwareSigning(firmware, io);
 }
 
 function addLists(firmware: Command, io: Io): void {
@@ -66,9 +78,10 @@ function addLists(firmware: Command, io: Io): void {
       const query = { device_type: type, status, limit: String(limit), cursor };
       show(await api.get<{ releases: Release[]; next_cursor: string | null }>('/v1/firmware', query), (page) => {
         const rows = page.releases.map((one) => [
-          ...[one.id, one.device_type, one.version, one.status, `${one.rollout_percent} %`, one.created_at],
+          ...[one.id, one.device_type, one.version, one.status, `${one.rollout_percent} %`],
+          ...[one.signature === null ? 'no' : 'yes', one.created_at],
         ]);
-        printTable(io, ['ID', 'TYPE', 'VERSION', 'STATUS', 'ROLLOUT', 'CREATED'], rows);
+        printTable(io, ['ID', 'TYPE', 'VERSION', 'STATUS', 'ROLLOUT', 'SIGNED', 'CREATED'], rows);
         if (page.next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${page.next_cursor}`));
       });
     });
@@ -89,9 +102,11 @@ function addDrafts(firmware: Command, io: Io): void {
     .option('--file <path>', 'artifact to upload')
     .option('--link <url>', 'URL of an externally hosted artifact; requires --checksum')
     .option('--checksum <sha256>', 'SHA-256 of the artifact at --link, hex')
+    .option('--size <bytes>', 'size of the artifact at --link; needed with --signature', parseSize)
+    .option('--signature <signature>', SIGNATURE)
     .action(async (deviceType: string, version: string, options: CreateOptions, command: Command) => {
       const { api, show } = createCliContext(io, command);
-      const { notes, file, link, checksum } = options;
+      const { notes, file, link, checksum, size, signature } = options;
       if (file !== undefined && link !== undefined) throw new UsageError('give --file or --link, not both');
       const bytes = file === undefined ? null : await artifactSize(file);
       let created = await api.post<ReleaseAnswer>('/v1/firmware/release', {
@@ -100,6 +115,8 @@ function addDrafts(firmware: Command, io: Io): void {
         ...(notes !== undefined && { notes }),
         ...(link !== undefined && { url: link }),
         ...(checksum !== undefined && { checksum }),
+        ...(size !== undefined && { size }),
+        ...(signature !== undefined && { signature }),
       });
       if (file !== undefined && bytes !== null) created = await upload(io, api, created.id, { path: file, bytes });
       show(created, ({ id }) => io.out(id));
@@ -120,9 +137,15 @@ function addReleases(firmware: Command, io: Io): void {
     .command('release <release-id>')
     .description('Releases a draft, or changes the rollout percentage of a release.')
     .option('--rollout <percent>', 'percentage of devices that are offered the release', parsePercent)
-    .action(async (id: string, { rollout }: { rollout?: number }, command: Command) => {
+    .option('--size <bytes>', 'size of an externally hosted artifact; needed with its signature', parseSize)
+    .option('--signature <signature>', SIGNATURE)
+    .action(async (id: string, { rollout, size, signature }: ReleaseOptions, command: Command) => {
       const { api, show } = createCliContext(io, command);
-      const request = rollout === undefined ? undefined : { rollout_percent: rollout };
+      const request = {
+        ...(rollout !== undefined && { rollout_percent: rollout }),
+        ...(size !== undefined && { size }),
+        ...(signature !== undefined && { signature }),
+      };
       show(await api.post<ReleaseAnswer>(firmwarePath(id, '/release'), request), ({ release }) =>
         printRecord(io, { ...release }),
       );

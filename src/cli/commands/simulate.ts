@@ -5,7 +5,7 @@ import { realEnvironment, type SimulatedDevice } from '../../device/homes/simula
 import { createSimulatedDevice } from '../../device/homes/simulated-home.ts';
 import { type SigningAlg, signingAlgs } from '../../domain/device-key.ts';
 import type { Api } from '../api.ts';
-import { parseDurationS, parseIntegerBetween, parsePositiveNumber } from '../argument-parsers.ts';
+import { collectOption, parseDurationS, parseIntegerBetween, parsePositiveNumber } from '../argument-parsers.ts';
 import { type CliContext, createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
 import { subscribeToInterrupt } from '../signals.ts';
@@ -17,6 +17,7 @@ import {
   startDevice,
 } from '../simulation.ts';
 import { renderLine } from '../terminal-text.ts';
+import { readPublicKey } from './firmware-signing.ts';
 
 interface SimulateOptions {
   devices: number;
@@ -24,6 +25,7 @@ interface SimulateOptions {
   home?: string;
   alg?: SigningAlg;
   keep?: boolean;
+  firmwareKey?: string[];
   for?: number;
 }
 
@@ -51,6 +53,11 @@ export function addSimulate(program: Command, io: Io): void {
     .option('--home <home-id>', `home of the devices; by default one named "${HOME_NAME}"`)
     .addOption(new Option('--alg <algorithm>', 'signing algorithm').choices(signingAlgs))
     .option('--keep', 'keep the devices registered')
+    .option(
+      '--firmware-key <public-key>',
+      'install only firmware that this key has signed: PEM file or base64url; repeatable',
+      collectOption,
+    )
     .option('--for <time>', 'stop after this time', parseDurationS)
     .addHelpText('after', '\nExample:\n  twinkeep simulate --devices 200 --rate 50 --for 10m')
     .action((options: SimulateOptions, command: Command) => simulate(createCliContext(io, command), options));
@@ -58,6 +65,7 @@ export function addSimulate(program: Command, io: Io): void {
 
 async function simulate(client: CliContext, options: SimulateOptions): Promise<void> {
   const { api, io } = client;
+  const firmwareKeys = options.firmwareKey?.map(readPublicKey);
   const ending = waitForEnd(options.for);
   const world = realEnvironment();
   const tickMs = options.rate === undefined ? DEFAULT_TICK_S * 1000 : (options.devices / options.rate) * 1000;
@@ -78,7 +86,7 @@ async function simulate(client: CliContext, options: SimulateOptions): Promise<v
             ...(options.alg !== undefined && { alg: options.alg }),
           });
           registeredDevices.push(registered);
-          const started = await startDevice(registered, world, tickMs);
+          const started = await startDevice(registered, world, tickMs, firmwareKeys);
           running.push(started);
           countEvents(started, counts);
           bar.increment();

@@ -10,15 +10,21 @@ import {
   RetryLater,
   requestArtifact,
 } from './download.ts';
+import { type FirmwareSignatureCheck, SignatureRefused, verifyFirmwareSignature } from './signature.ts';
 import { type DownloadSink, discardingSink, fileSink, memorySink } from './sink.ts';
 
-export { AddressRefused, DownloadRefused };
+export { AddressRefused, DownloadRefused, type FirmwareSignatureCheck, SignatureRefused };
 
 /** Options of `fetchFirmware`. `url` and `checksum` are the parameters of the `update_firmware` command. */
 export interface FirmwareWanted {
   url: string;
   /** SHA-256, hex. */
   checksum: string;
+  /**
+   * Requires a signature by a key that was built into the device, and verifies it before the download. Without it the
+   * service, and everybody who can act in its name, decides what is installed.
+   */
+  signed?: FirmwareSignatureCheck;
   /** Path of the file to create. Default: the content is returned as a buffer. */
   file?: string;
   /** Verifies the content without keeping it, for simulated devices. */
@@ -64,14 +70,15 @@ const MAX_PAUSE_MS = 30_000;
 
 /**
  * Downloads firmware and verifies its checksum. A broken download is resumed with `Range` and `If-Range` if the server
- * supports it. Throws `ChecksumMismatch`, `DownloadRefused`, `AddressRefused`, or the error of the last attempt; in all
- * these cases no file is left behind.
+ * supports it. Throws `SignatureRefused`, `ChecksumMismatch`, `DownloadRefused`, `AddressRefused`, or the error of the last
+ * attempt; in all these cases no file is left behind.
  */
 export async function fetchFirmware(wanted: FirmwareWanted): Promise<Firmware> {
   if (!/^[0-9a-f]{64}$/i.test(wanted.checksum)) throw new ChecksumMismatch('the checksum must be a SHA-256 in hex');
+  const size = wanted.signed === undefined ? null : verifyFirmwareSignature(wanted.signed, wanted.checksum);
   const sink = wanted.discard ? discardingSink : wanted.file === undefined ? memorySink() : await fileSink(wanted.file);
   try {
-    const { digest, bytes } = await new Download(wanted, sink).fetchAll();
+    const { digest, bytes } = await new Download(wanted, sink, size).fetchAll();
     if (!timingSafeEqual(digest, Buffer.from(wanted.checksum, 'hex'))) {
       throw new ChecksumMismatch('the checksum does not match');
     }
@@ -91,10 +98,11 @@ class Download {
   #received = 0;
   #etag: string | null = null;
 
-  constructor(wanted: FirmwareWanted, sink: DownloadSink) {
+  /** `size`: the signed size of the file, which bounds the download; null without a signature. */
+  constructor(wanted: FirmwareWanted, sink: DownloadSink, size: number | null) {
     this.#wanted = wanted;
     this.#sink = sink;
-    this.#maxBytes = wanted.maxBytes ?? MAX_BYTES;
+    this.#maxBytes = Math.min(wanted.maxBytes ?? MAX_BYTES, size ?? Number.POSITIVE_INFINITY);
   }
 
   async fetchAll(): Promise<{ digest: Buffer; bytes: number }> {

@@ -4,11 +4,18 @@ import { requireParam, type SimulatedDevice, type SimulationEnvironment } from '
 
 const RESTART_MS: Milliseconds = 1_500;
 
+interface MaintenanceOptions {
+  reboot: () => void;
+  trustedHosts: readonly string[];
+  /** Public keys that firmware must be signed with; undefined: the checksum suffices. */
+  firmwareKeys?: readonly string[] | undefined;
+}
+
 /** Commands that every simulated device supports: identify, reboot, factory reset and firmware update. */
 export function maintenanceCommands(
   device: SimulatedDevice,
   world: SimulationEnvironment,
-  { reboot, trustedHosts }: { reboot: () => void; trustedHosts: readonly string[] },
+  { reboot, trustedHosts, firmwareKeys }: MaintenanceOptions,
 ): Record<string, CommandHandler> {
   const factoryState = structuredClone(device.state);
   const rebootSoon = (signal: AbortSignal) => {
@@ -36,6 +43,7 @@ export function maintenanceCommands(
       const fetched = await world.fetchFirmware({
         url: requireParam(params, 'url', 'string'),
         checksum: requireParam(params, 'checksum', 'string'),
+        ...(firmwareKeys && { signed: { publicKeys: firmwareKeys, deviceType: device.deviceType, params } }),
         trustedHosts,
         discard: true,
         signal,

@@ -8,11 +8,17 @@ export interface RunningDevice {
   stop(): Promise<void>;
 }
 
+/** The result of a registration, and what the device was built with. */
+type BuiltDevice = Omit<DeviceOptions, 'state' | 'commands' | 'heartbeat' | 'firmware' | 'deviceType'> & {
+  /** Public keys that firmware must be signed with. Default: unsigned firmware is installed. */
+  firmwareKeys?: readonly string[];
+};
+
 /** Connects a simulated device and calls its `tick` every `tickMs` (default 5 s). */
 export async function startSimulatedDevice(
   simulated: SimulatedDevice,
   world: SimulationEnvironment,
-  registration: Omit<DeviceOptions, 'state' | 'commands' | 'heartbeat' | 'firmware' | 'deviceType'>,
+  { firmwareKeys, ...registration }: BuiltDevice,
   tickMs: Milliseconds = 5_000,
 ): Promise<RunningDevice> {
   const { deviceType, heartbeat } = simulated;
@@ -25,7 +31,11 @@ export async function startSimulatedDevice(
     deviceType,
     state: structuredClone(simulated.state),
     commands: {
-      ...maintenanceCommands(simulated, world, { reboot: () => device.reconnect('reboot'), trustedHosts }),
+      ...maintenanceCommands(simulated, world, {
+        reboot: () => device.reconnect('reboot'),
+        trustedHosts,
+        firmwareKeys,
+      }),
       ...simulated.commands,
     },
     ...(heartbeat === undefined ? {} : { heartbeat }),

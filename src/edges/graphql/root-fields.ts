@@ -38,6 +38,12 @@ import {
   releaseFirmware,
   withdrawFirmware,
 } from '../../operations/firmware/firmware.ts';
+import {
+  addFirmwareKey,
+  getFirmwareSigning,
+  removeFirmwareKey,
+  setFirmwareSigning,
+} from '../../operations/firmware/firmware-signing.ts';
 import { createGroup, deleteGroup, joinGroup, leaveGroup, listGroups } from '../../operations/homes/groups.ts';
 import {
   createHome,
@@ -124,6 +130,7 @@ export const queries: Readonly<Record<string, QueryField>> = {
   firmwareUpdate: { operation: checkFirmware, typeName: 'FirmwareUpdate' },
   firmwareRelease: { operation: getRelease, resultMember: 'release' },
   firmwareReleases: { operation: listReleases, connectionMember: 'releases' },
+  firmwareSigning: { operation: getFirmwareSigning, resultMember: 'signing' },
   actor: { operation: getActor, resultMember: 'actor' },
   actors: { operation: listActors, connectionMember: 'actors' },
   actorJournal: { operation: getActorJournal, connectionMember: 'entries' },
@@ -181,6 +188,9 @@ const changes: readonly (Operation | MutationField)[] = [
   createRelease,
   releaseFirmware,
   withdrawFirmware,
+  addFirmwareKey,
+  removeFirmwareKey,
+  setFirmwareSigning,
   updatePolicy,
   inviteMember,
   changeMember,

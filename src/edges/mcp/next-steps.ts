@@ -22,6 +22,8 @@ export const nextSteps: Readonly<Record<RefusalCode, string>> = {
   CONFLICT: 'Read the current state and decide again.',
   DRY_RUN_REQUIRED: 'Show the user the preview, and call confirm_proto_command with the token once they agree.',
   ILLEGAL_TRANSITION: 'This is not possible in the current state. Read the status before you do anything else.',
+  FIRMWARE_SIGNATURE_REQUIRED: 'Inform the user: the firmware has to be signed with a key that no tool has.',
+  FIRMWARE_SIGNATURE_INVALID: 'Inform the user: the firmware has to be signed again, for this device type and version.',
   GONE: 'This is over. Start a new one.',
   PAYLOAD_TOO_LARGE: 'Send less at once.',
   UNSUPPORTED_MEDIA_TYPE: 'Send JSON.',

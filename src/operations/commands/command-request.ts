@@ -10,8 +10,8 @@ import { preview } from '../../domain/twin.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { JsonObject, Principal } from '../../domain/values.ts';
 import type { Approval, CommandContext, CommandEvent, PlanOrigin } from '../../machines/command-types.ts';
-import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import type { IdempotencyRow } from '../../store/contract.ts';
+import type { RequestedRelease } from '../firmware/firmware-facts.ts';
 import type { Caller, Services } from '../operation.ts';
 import { type CommittedTenant, type GatewayServices, gatewayFacts, type Target } from './gateway-facts.ts';
 
@@ -69,7 +69,7 @@ export interface CommandRequest {
   input: CommandInput;
   ids: ReservedIds;
   /** Result of `findRequestedRelease` for the input, shared by all targets. */
-  release: FirmwareRelease | null;
+  release: RequestedRelease | null;
   /** Set for a plan's command. */
   plan?: PlanOrigin;
   approval?: Approval;

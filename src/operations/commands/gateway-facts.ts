@@ -7,9 +7,8 @@ import type { SessionFact } from '../../machines/command-types.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import { isActiveSnapshot } from '../../machines/tenant-record.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
-import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import { belongsTo, type CommittedDevice, findDevice, isRevoked } from '../devices/device-view.ts';
-import { firmwareFacts, UPDATE_FIRMWARE } from '../firmware/firmware-facts.ts';
+import { firmwareFacts, type RequestedRelease, UPDATE_FIRMWARE } from '../firmware/firmware-facts.ts';
 import { notFound } from '../inputs.ts';
 import { type Caller, type Services, tenantOf } from '../operation.ts';
 
@@ -89,7 +88,7 @@ export interface GatewayInput {
   params: JsonObject;
   dryRun: boolean;
   confirmed: boolean;
-  release: FirmwareRelease | null;
+  release: RequestedRelease | null;
 }
 
 export function gatewayFacts(

@@ -59,7 +59,7 @@ export const putArtifact = operation({
         return (stored.bytes - (release.artifact?.bytes ?? 0) + bytes) / MIB;
       });
       if (tooMany !== null) return tooMany;
-      const uploaded = { ...release, url: null, checksum, artifact: { name, bytes } };
+      const uploaded = { ...release, url: null, checksum, size: bytes, artifact: { name, bytes } };
       // If this fails, the row may or may not refer to the file; the orphan sweep resolves it.
       await store.firmware.update(uploaded);
       if (release.artifact !== null) await artifacts.discard(release.artifact.name);

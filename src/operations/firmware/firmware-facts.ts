@@ -1,3 +1,4 @@
+import { isSignedAsRequired } from '../../domain/firmware-signing.ts';
 import type { GatewayFacts } from '../../domain/gateway.ts';
 import { isUuid } from '../../domain/uuid.ts';
 import type { JsonObject } from '../../domain/values.ts';
@@ -10,21 +11,32 @@ import { type Caller, type Services, tenantOf } from '../operation.ts';
 
 export const UPDATE_FIRMWARE = 'update_firmware';
 
+/** A release, and whether it has the signature that its tenant requires. */
+export interface RequestedRelease extends FirmwareRelease {
+  signedAsRequired: boolean;
+}
+
 /** The caller's release that an update requests, or null; null without a query for any other action. */
 export async function findRequestedRelease(
   { store }: Pick<Services, 'store'>,
   caller: Caller,
   { action, params }: { action: string; params?: JsonObject | undefined },
-): Promise<FirmwareRelease | null> {
+): Promise<RequestedRelease | null> {
   const id = action === UPDATE_FIRMWARE ? params?.firmware_id : undefined;
-  return typeof id === 'string' && isUuid(id) ? store.firmware.find(tenantOf(caller), id.toLowerCase()) : null;
+  if (typeof id !== 'string' || !isUuid(id)) return null;
+  const release = await store.firmware.find(tenantOf(caller), id.toLowerCase());
+  if (release === null) return null;
+  return {
+    ...release,
+    signedAsRequired: isSignedAsRequired(await store.firmwareSigning.find(release.tenantId), release),
+  };
 }
 
-/** A device may get only a released version for its type; the service supplies the URL and checksum (contract §6). */
+/** A device may get only a released version for its type; the service supplies the URL, checksum and signature (contract §6). */
 export function firmwareFacts(
   { artifacts }: Pick<Services, 'artifacts'>,
   { snapshot }: CommittedDevice,
-  release: FirmwareRelease | null,
+  release: RequestedRelease | null,
 ): Pick<GatewayFacts, 'objections' | 'supplement'> {
   if (release?.status !== 'released' || release.deviceType !== snapshot.context.fixed.deviceType) {
     return {
@@ -33,6 +45,15 @@ export function firmwareFacts(
       ],
     };
   }
+  if (!release.signedAsRequired) {
+    return {
+      objections: [{ path: 'params.firmware_id', message: 'must be the id of a firmware with a valid signature' }],
+    };
+  }
   const { version, checksum } = release;
-  return { supplement: { version, url: artifacts.urlOf(release), checksum } };
+  return { supplement: { version, url: artifacts.urlOf(release), checksum, ...signatureOf(release) } };
 }
+
+/** What a device needs to check the signature, besides what it gets of every release; nothing without a verified signature. */
+export const signatureOf = ({ size, signature, signatureKeyId }: FirmwareRelease) =>
+  signature === null || signatureKeyId === null || size === null ? {} : { size, signature, key_id: signatureKeyId };

@@ -18,6 +18,12 @@ export const releaseRecord = z
       .nullable()
       .meta({ description: 'Download URL; for an uploaded artifact signed now and valid for one hour' }),
     checksum: z.string().nullable().meta({ description: 'SHA-256, hex' }),
+    size: z.int().nullable().meta({ description: 'Bytes of the file, if known' }),
+    signature: z.string().nullable().meta({ description: 'Ed25519 signature of the firmware, base64url' }),
+    key_id: z
+      .string()
+      .nullable()
+      .meta({ description: 'The firmware key that verified the signature when the release was released' }),
     notes: z.string().nullable(),
     status: firmwareStatusSchema,
     rollout_percent: z.int(),
@@ -35,6 +41,9 @@ export const releaseRecordOf = (
   version: release.version,
   url: artifacts.urlOf(release),
   checksum: release.checksum,
+  size: release.size,
+  signature: release.signature,
+  key_id: release.signatureKeyId,
   notes: release.notes,
   status: release.status,
   rollout_percent: release.rolloutPercent,
@@ -49,6 +58,9 @@ export const RELEASE_EXAMPLE: z.infer<typeof releaseRecord> = {
   version: '1.5.0',
   url: 'https://firmware.example.com/light-1.5.0.bin',
   checksum: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
+  size: 4,
+  signature: null,
+  key_id: null,
   notes: 'Smoother dimming',
   status: 'released',
   rollout_percent: 25,

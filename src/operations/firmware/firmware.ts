@@ -1,14 +1,18 @@
 import { z } from 'zod';
 import { firmwareStatusSchema } from '../../domain/enum-schemas.ts';
 import { artifactUrlError, findUpdate, isVersion } from '../../domain/firmware.ts';
+import { isSignedAsRequired } from '../../domain/firmware-signing.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { description, deviceType } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
+import { ED25519_SIGNATURE } from '../../protocol/signature.ts';
 import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import { findDevice } from '../devices/device-view.ts';
 import { cursorAfter, cursorsIn, idOf, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Answer, type Call, operation, type Services, tenantOf } from '../operation.ts';
+import { signatureOf } from './firmware-facts.ts';
+import { verifyRelease } from './firmware-signing.ts';
 import { RELEASE_EXAMPLE, releaseRecord, releaseRecordOf } from './firmware-view.ts';
 
 // Firmware releases (contract §6). Uploads and downloads are in firmware-artifacts.ts.
@@ -35,6 +39,16 @@ const checksum = z
   .regex(/^[0-9a-fA-F]{64}$/, 'is not a SHA-256 in hex')
   .toLowerCase();
 
+const size = z
+  .int()
+  .min(1)
+  .meta({ description: 'Bytes of the file at the URL; required with a signature, and that of the artifact otherwise' });
+
+const signature = z
+  .string()
+  .regex(ED25519_SIGNATURE, 'is not a signature: 64 bytes in base64url')
+  .meta({ description: 'Ed25519 signature of the firmware, as `twinkeep firmware sign` prints it' });
+
 export const createRelease = operation({
   name: 'createRelease',
   summary: 'Create a draft of a firmware release, with a URL or for an artifact to be uploaded',
@@ -45,6 +59,8 @@ export const createRelease = operation({
       notes: description.optional(),
       url: url.optional(),
       checksum: checksum.optional(),
+      size: size.optional(),
+      signature: signature.optional(),
       rollout_percent: rollout.default(100),
     })
     .refine((given) => given.url === undefined || given.checksum !== undefined, {
@@ -54,6 +70,10 @@ export const createRelease = operation({
     .refine((given) => given.checksum === undefined || given.url !== undefined, {
       path: ['checksum'],
       message: 'is computed from the artifact; send it only with a url',
+    })
+    .refine((given) => given.size === undefined || given.url !== undefined, {
+      path: ['size'],
+      message: 'is that of the artifact; send it only with a url',
     }),
   output: z.object({ status: z.literal('created'), id: uuid, release: releaseRecord }),
   role: 'admin',
@@ -70,6 +90,7 @@ export const createRelease = operation({
         ...RELEASE_EXAMPLE,
         url: null,
         checksum: null,
+        size: null,
         status: 'draft',
         rollout_percent: 100,
         released_at: null,
@@ -88,6 +109,9 @@ export const createRelease = operation({
       rolloutPercent: input.rollout_percent,
       url: input.url ?? null,
       checksum: input.checksum ?? null,
+      size: input.size ?? null,
+      signature: input.signature ?? null,
+      signatureKeyId: null,
       artifact: null,
       createdAt: services.clock.now(),
       releasedAt: null,
@@ -149,29 +173,43 @@ export const getRelease = operation({
 export const releaseFirmware = operation({
   name: 'releaseFirmware',
   summary: 'Release a draft that has a URL or an artifact, or change the rollout of a release',
-  input: z.strictObject({ id: idOf('firmware'), rollout_percent: rollout.optional() }),
+  input: z.strictObject({
+    id: idOf('firmware'),
+    rollout_percent: rollout.optional(),
+    size: size.optional(),
+    signature: signature.optional(),
+  }),
   output: z.object({ status: z.literal('released'), id: uuid, release: releaseRecord }),
   role: 'admin',
   scope: 'write:firmware',
   changes: true,
-  refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
+  refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION', 'FIRMWARE_SIGNATURE_REQUIRED', 'FIRMWARE_SIGNATURE_INVALID'],
   example: {
     input: { rollout_percent: 25 },
     output: { status: 'released', id: RELEASE_EXAMPLE.id, release: RELEASE_EXAMPLE },
   },
   needs: ['artifacts', 'clock', 'locks', 'store'],
-  run: (services, call) =>
-    changeRelease(services, call, 'released', (release) => {
+  async run(services, call) {
+    const { input, caller } = call;
+    const signing = await services.store.firmwareSigning.find(tenantOf(caller));
+    return changeRelease(services, call, 'released', (release) => {
       if (release.status === 'withdrawn') return illegalTransition('The release was withdrawn.');
       if (release.checksum === null)
         return illegalTransition('The draft has neither a URL nor an artifact: upload an artifact first.');
+      if (input.size !== undefined && release.artifact !== null) return sizeOfArtifact();
+      const signed = { ...release, size: input.size ?? release.size, signature: input.signature ?? release.signature };
+      const isNew =
+        release.status === 'draft' || signed.signature !== release.signature || signed.size !== release.size;
+      const verified = verifyRelease(signing, signed, isNew);
+      if (!verified.ok) return verified;
       return done({
-        ...release,
+        ...verified.value,
         status: 'released',
-        rolloutPercent: call.input.rollout_percent ?? release.rolloutPercent,
+        rolloutPercent: input.rollout_percent ?? release.rolloutPercent,
         releasedAt: release.releasedAt ?? services.clock.now(),
       });
-    }),
+    });
+  },
 });
 
 export const withdrawFirmware = operation({
@@ -197,6 +235,11 @@ export const withdrawFirmware = operation({
     return changed;
   },
 });
+
+const sizeOfArtifact = () => {
+  const message = 'is that of the artifact; send it only for a url';
+  return refuse('VALIDATION_FAILED', `size: ${message}`, { errors: [{ path: 'size', message }] });
+};
 
 const illegalTransition = (detail: string) => refuse('ILLEGAL_TRANSITION', detail);
 
@@ -227,6 +270,12 @@ const checkBase = {
     target_version: z.string().nullable(),
     url: z.string().nullable(),
     checksum: z.string().nullable().meta({ description: 'SHA-256, hex' }),
+    size: z
+      .int()
+      .optional()
+      .meta({ description: 'Bytes of the file; only of a signed release, like `signature` and `key_id`' }),
+    signature: z.string().optional().meta({ description: 'Ed25519 signature of the firmware, base64url' }),
+    key_id: z.string().optional().meta({ description: 'The firmware key that verified the signature' }),
   }),
   role: 'user',
   scope: 'read:firmware',
@@ -264,14 +313,18 @@ export const checkFirmware = operation({
         return refuse('VALIDATION_FAILED', `device_type: ${message}`, { errors: [{ path: 'device_type', message }] });
       }
     }
-    const released = await services.store.firmware.released(tenantOf(caller), device_type);
-    const update = findUpdate(released, current_version, device_id);
+    const { firmware, firmwareSigning } = services.store;
+    const signing = await firmwareSigning.find(tenantOf(caller));
+    const released = await firmware.released(tenantOf(caller), device_type);
+    const offered = released.filter((release) => isSignedAsRequired(signing, release));
+    const update = findUpdate(offered, current_version, device_id);
     return done({
       body: {
         update_available: update !== null,
         target_version: update?.version ?? null,
         url: update && services.artifacts.urlOf(update),
         checksum: update?.checksum ?? null,
+        ...(update !== null && signatureOf(update)),
       },
     });
   },

@@ -7,12 +7,12 @@ import type { Milliseconds, Principal, Uuid } from '../../domain/values.ts';
 import type { CommandFixed } from '../../machines/command-types.ts';
 import type { ResolvableOutput } from '../../machines/outputs.ts';
 import type { PlanContext, PlanEvent, PlanFixed, PlanStep } from '../../machines/plan-types.ts';
-import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import type { ApiKey, User } from '../../store/contract.ts';
 import { callerRefusal } from '../caller-authorization.ts';
 import { requestEvent } from '../commands/command-request.ts';
 import { commandDevice } from '../commands/commands.ts';
 import type { CommittedTenant, GatewayServices, Target } from '../commands/gateway-facts.ts';
+import type { RequestedRelease } from '../firmware/firmware-facts.ts';
 import type { Caller, Services } from '../operation.ts';
 
 // The command of a requested plan step, built from facts that are loaded already.
@@ -33,7 +33,7 @@ export interface RequestedStep {
 export interface StepFacts {
   tenant: CommittedTenant;
   target: Outcome<Target>;
-  release: FirmwareRelease | null;
+  release: RequestedRelease | null;
   /**
    * The command of the step to be undone; the command's machine checks whether its confirmation covers the
    * compensation.

@@ -19,6 +19,12 @@ export interface FirmwareRelease {
   url: string | null;
   /** SHA-256, hex; null until there is an artifact or URL. */
   checksum: string | null;
+  /** Bytes of the file, if known: of an uploaded artifact, or as submitted with `url`. */
+  size: number | null;
+  /** Ed25519, base64url, over the text of protocol/firmware-signature.ts; verified when the draft is released. */
+  signature: string | null;
+  /** The key that verified `signature`; null for a draft. */
+  signatureKeyId: string | null;
   /** The uploaded file; null after a withdrawal. */
   artifact: Artifact | null;
   createdAt: EpochMs;

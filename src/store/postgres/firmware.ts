@@ -15,6 +15,9 @@ interface Row {
   rollout_percent: number;
   url: string | null;
   checksum: string | null;
+  size: number | null;
+  signature: string | null;
+  signature_key_id: string | null;
   artifact: Uuid | null;
   artifact_bytes: number | null;
   created_at: EpochMs;
@@ -22,7 +25,7 @@ interface Row {
 }
 
 const columns = `id, tenant_id, device_type, version, notes, status, rollout_percent, url, checksum, artifact,
-  artifact_bytes, created_at, released_at`;
+  artifact_bytes, created_at, released_at, size, signature, signature_key_id`;
 
 const releaseOf = (row: Row): FirmwareRelease => ({
   id: row.id,
@@ -34,6 +37,10 @@ const releaseOf = (row: Row): FirmwareRelease => ({
   rolloutPercent: row.rollout_percent,
   url: row.url,
   checksum: row.checksum,
+  // A build that does not know the column may have replaced the artifact.
+  size: row.artifact_bytes ?? row.size,
+  signature: row.signature,
+  signatureKeyId: row.signature_key_id,
   artifact: row.artifact === null ? null : { name: row.artifact, bytes: row.artifact_bytes ?? 0 },
   createdAt: row.created_at,
   releasedAt: row.released_at,
@@ -45,13 +52,14 @@ export const firmwareStore = (database: Database): FirmwareStore => ({
     const rows = await database.write({
       name: 'firmware_insert',
       text: `with made as (insert into firmware (${columns})
-          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-          on conflict do nothing returning id), ${idempotencyCte(14, 'made')}
+          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+          on conflict do nothing returning id), ${idempotencyCte(17, 'made')}
         select id from made`,
       values: [
         ...[release.id, release.tenantId, release.deviceType, release.version, release.notes, release.status],
         ...[release.rolloutPercent, release.url, release.checksum, artifact?.name ?? null, artifact?.bytes ?? null],
-        ...[release.createdAt, release.releasedAt, idempotencyParameter(idempotency)],
+        ...[release.createdAt, release.releasedAt, release.size, release.signature, release.signatureKeyId],
+        idempotencyParameter(idempotency),
       ],
     });
     return rows.length > 0;
@@ -62,18 +70,13 @@ export const firmwareStore = (database: Database): FirmwareStore => ({
     await database.write({
       name: 'firmware_update',
       text: `with made as (update firmware set notes = $3, status = $4, rollout_percent = $5, url = $6, checksum = $7,
-            artifact = $8, artifact_bytes = $9, released_at = $10
-          where id = $1 and tenant_id = $2 returning id), ${idempotencyCte(11, 'made')}
+            artifact = $8, artifact_bytes = $9, released_at = $10, size = $11, signature = $12, signature_key_id = $13
+          where id = $1 and tenant_id = $2 returning id), ${idempotencyCte(14, 'made')}
         select id from made`,
       values: [
         ...[release.id, release.tenantId, release.notes, release.status, release.rolloutPercent, release.url],
-        ...[
-          release.checksum,
-          artifact?.name ?? null,
-          artifact?.bytes ?? null,
-          release.releasedAt,
-          idempotencyParameter(idempotency),
-        ],
+        ...[release.checksum, artifact?.name ?? null, artifact?.bytes ?? null, release.releasedAt, release.size],
+        ...[release.signature, release.signatureKeyId, idempotencyParameter(idempotency)],
       ],
     });
   },

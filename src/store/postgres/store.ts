@@ -12,6 +12,7 @@ import { DeviceCounts } from './device-counts.ts';
 import { deviceStore } from './devices.ts';
 import type { Fence } from './fence.ts';
 import { firmwareStore } from './firmware.ts';
+import { firmwareSigningStore } from './firmware-signing.ts';
 import { idempotencyStore } from './idempotency.ts';
 import { identityStore } from './identity.ts';
 import { inspectionStore } from './inspection.ts';
@@ -43,6 +44,7 @@ export function createStore(database: Database, counts = new DeviceCounts(), fen
     idempotency: idempotencyStore(database),
     administration: administrationStore(database),
     firmware: firmwareStore(database),
+    firmwareSigning: firmwareSigningStore(database),
     artifactFiles,
     audit: auditStore(database),
     inspection: inspectionStore(database),

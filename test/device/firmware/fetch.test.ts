@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type FirmwareWanted, fetchFirmware } from '../../../src/device/firmware/fetch.ts';
+import { firmwareTestKey } from '../../support/firmware-key.ts';
 
 const content = randomBytes(300_000);
 const checksum = createHash('sha256').update(content).digest('hex');
@@ -90,6 +91,29 @@ describe('firmware', () => {
     const tampered = fetchFirmware(wanted({ file, checksum: 'a'.repeat(64) }));
     await expect(tampered).rejects.toThrow('the checksum does not match');
     expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it('that must be signed is not requested without a valid signature, and is no longer than the signed size', async () => {
+    answer = whole;
+    const key = firmwareTestKey();
+    const signed = (size: number, signature: string | null) =>
+      wanted({
+        signed: {
+          publicKeys: [key.publicKey],
+          deviceType: 'smart_light',
+          params: { version: '1.5.0', size, signature },
+        },
+      });
+    const signature = key.sign(content);
+    for (const invalid of [null, firmwareTestKey().sign(content), key.sign(content, { version: '1.4.0' })]) {
+      await expect(fetchFirmware(signed(content.length, invalid))).rejects.toMatchObject({ name: 'SignatureRefused' });
+    }
+    expect(requested).toEqual([]);
+    expect((await fetchFirmware(signed(content.length, signature))).content?.equals(content)).toBe(true);
+    // Signed with a wrong size: the download ends there.
+    const short = content.length - 1;
+    const mismatch = fetchFirmware(signed(short, key.sign(content, { size: short })));
+    await expect(mismatch).rejects.toThrow(`larger than ${short} bytes`);
   });
 
   it('resumes a broken download', async () => {

@@ -15,6 +15,8 @@ const MADE_UP = new Set([
   'extId',
   'notes',
   'checksum',
+  'keyId',
+  'publicKey',
 ]);
 
 const camel = (name: string): string => name.replace(/(?<=.)_([a-z])/g, (_, letter: string) => letter.toUpperCase());
@@ -38,7 +40,7 @@ export function same(value: unknown, omitted: readonly string[] = [], name = '')
   if (TIME.test(value)) return '<time>';
   return value
     .replace(UUID, '<id>')
-    .replace(/^(key|group):.*/, '$1:<name>')
+    .replace(/^(key|firmware-key|group):.*/, '$1:<name>')
     .toUpperCase()
     .replace(/[^A-Z0-9<>]+/g, '_');
 }

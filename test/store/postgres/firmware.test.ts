@@ -15,6 +15,9 @@ eachStore('firmware', (backend) => {
     rolloutPercent: 100,
     url: null,
     checksum: null,
+    size: null,
+    signature: null,
+    signatureKeyId: null,
     artifact: null,
     createdAt: 1,
     releasedAt: null,
@@ -53,7 +56,15 @@ eachStore('firmware', (backend) => {
       const one = draft();
       await firmware().insert(one);
       const also = idempotencyRow();
-      const changed = { ...one, ...released, rolloutPercent: 30, notes: 'out' };
+      const changed = {
+        ...one,
+        ...released,
+        rolloutPercent: 30,
+        notes: 'out',
+        size: 9,
+        signature: 's',
+        signatureKeyId: 'k',
+      };
       await firmware().update(changed, also);
       expect(await firmware().find(one.tenantId, one.id)).toEqual(changed);
       expect(await backend().store.idempotency.find(also)).toEqual(also);

@@ -20,6 +20,7 @@ import type {
   TimerRow,
   User,
 } from '../../../src/store/contract.ts';
+import type { FirmwareKeyRow } from './firmware-signing.ts';
 import { Table, UndoLog } from './table.ts';
 
 /** An actor's row: its complete context, and the columns that queries need. */
@@ -79,6 +80,10 @@ const tables = (undo: UndoLog) => ({
   proposals: new Table<Proposal>(undo),
   changeRequests: new Table<ChangeRequest>(undo),
   firmware: new Table<FirmwareRelease>(undo),
+  /** By tenant: whether signatures are required. */
+  firmwareSigning: new Table<boolean>(undo),
+  /** By `tenant/key id`. */
+  firmwareKeys: new Table<FirmwareKeyRow>(undo),
   artifacts: new Table<EpochMs>(undo),
   /** Of complete artifacts. */
   artifactContents: new Table<Uint8Array>(undo),

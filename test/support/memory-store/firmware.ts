@@ -32,11 +32,13 @@ const artifact: Column = (value) => rowOf({ name: uuid, bytes: bigint }, value a
 const columns: Columns<FirmwareRelease> = {
   ...{ id: uuid, tenantId: uuid, deviceType: indexedText, version: indexedText, notes: nullable(text) },
   ...{ status: oneOf('draft', 'released', 'withdrawn'), rolloutPercent: percent, url: nullable(text) },
+  ...{ size: nullable(bigint), signature: nullable(text), signatureKeyId: nullable(text) },
   ...{ checksum: nullable(text), artifact: nullable(artifact), createdAt: bigint, releasedAt: nullable(bigint) },
 };
 
 function checkedRelease(input: FirmwareRelease): FirmwareRelease {
-  const row = rowOf(columns, input);
+  const given = rowOf(columns, input);
+  const row = { ...given, size: given.artifact?.bytes ?? given.size };
   const fetchable = row.checksum !== null && (row.url !== null || row.artifact !== null);
   if (row.status === 'released' && !fetchable) refuse('23514', 'new row violates check constraint "firmware_check1"');
   return row;

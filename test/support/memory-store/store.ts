@@ -9,6 +9,7 @@ import { commandStore } from './commands.ts';
 import type { MemoryDatabase } from './database.ts';
 import { deviceStore } from './devices.ts';
 import { firmwareStore } from './firmware.ts';
+import { firmwareSigningStore } from './firmware-signing.ts';
 import { idempotencyStore } from './idempotency.ts';
 import { identityStore } from './identity.ts';
 import { inspectionStore } from './inspection.ts';
@@ -47,6 +48,7 @@ export function openMemoryStore(database: MemoryDatabase, options: MemoryStoreOp
     idempotency: idempotencyStore(session),
     administration: administrationStore(session),
     firmware: firmwareStore(session),
+    firmwareSigning: firmwareSigningStore(session),
     artifactFiles: memoryArtifactFiles(session),
     audit: auditStore(session),
     inspection: inspectionStore(session),

@@ -53,7 +53,8 @@ const releaseOf = (model: StoreModel, { a, b, c, tenant, text, flag }: Inputs): 
   ...{ id: model.id('firmware', a), tenantId: model.id('tenant', tenant), deviceType: 'lamp', version: `1.0.${b}` },
   ...{ notes: text, status: flag ? 'released' : 'draft', rolloutPercent: c === 3 ? 101 : c, url: c === 0 ? null : 'u' },
   ...{ checksum: 'c', artifact: b === 2 ? { name: model.id('artifact', c), bytes: 5 } : null },
-  ...{ createdAt: a * DAY, releasedAt: null },
+  ...{ createdAt: a * DAY, releasedAt: null, size: flag ? a : null, signature: flag ? text : null },
+  signatureKeyId: flag ? model.name('firmware-key', b) : null,
 });
 
 const auditRow = (model: StoreModel, { a, b, tenant, text, at, flag }: Inputs): AuditRow => ({
@@ -258,6 +259,24 @@ const others: Record<string, CallBuilder> = {
     (model, one) =>
     ({ firmware }) =>
       firmware.update(releaseOf(model, one), responseOf(model, one.response)),
+  addFirmwareKey: (model, { a, b, c, tenant, text, response }) => {
+    const key = { keyId: model.name('firmware-key', a), publicKey: text, name: text, addedBy: model.id('user', b) };
+    return ({ firmwareSigning }) =>
+      firmwareSigning.addKey(
+        model.id('tenant', tenant),
+        { ...key, createdAt: b * DAY },
+        c,
+        responseOf(model, response),
+      );
+  },
+  removeFirmwareKey:
+    (model, { a, tenant }) =>
+    ({ firmwareSigning }) =>
+      firmwareSigning.removeKey(model.id('tenant', tenant), model.name('firmware-key', a)),
+  requireSignatures:
+    (model, { tenant, flag }) =>
+    ({ firmwareSigning }) =>
+      firmwareSigning.setRequired(model.id('tenant', tenant), flag),
   beginArtifact:
     (model, { a, at }) =>
     ({ firmware }) =>

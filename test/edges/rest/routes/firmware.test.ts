@@ -49,6 +49,7 @@ describe('a draft', () => {
         device_type: type,
         version: '1.5.0',
         ...HAND,
+        ...{ size: null, signature: null, key_id: null },
         notes: 'Smoother\ndimming',
         status: 'draft',
         rollout_percent: 100,
