@@ -11,6 +11,7 @@ import {
   saveScreenshot,
 } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
+import { firmwareTestKey, sha256 } from '../support/firmware-key.ts';
 import { startService, type TestService } from '../support/service.ts';
 
 describe.runIf(hasChromium())('administration in the console', () => {
@@ -167,6 +168,31 @@ describe.runIf(hasChromium())('administration in the console', () => {
     await row.getByRole('button', { name: 'Withdraw … 1.5.0' }).click();
     await page.getByRole('button', { name: 'Withdraw release' }).click();
     await row.getByText('withdrawn').waitFor();
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
+  it('takes the signature of firmware that needs one, and shows the key that verified it', async () => {
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
+    const key = firmwareTestKey();
+    const content = Buffer.from('signed firmware');
+    await owner.post('/v1/firmware/signing/keys', { public_key: key.publicKey, name: 'Release key' });
+    const url = { url: 'https://example.com/light.bin', checksum: sha256(content), size: content.length };
+    const draft = await owner.post('/v1/firmware/release', { device_type: 'smart_light', version: '1.6.0', ...url });
+    expect(draft.status).toBe(201);
+    await open('/firmware');
+    await page.getByText('Releases need a signature of a registered firmware key.').waitFor();
+    const row = page.getByRole('row', { name: /^1\.6\.0/ });
+    await row.getByRole('button', { name: 'Release … 1.6.0' }).click();
+    await page.getByLabel('Signature').fill(` ${key.sign(content, { version: '1.6.0' })} `);
+    expect(await accessibility(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Release to 100 %' }).click();
+    await row.getByText('Signed by Release key').waitFor();
+    await owner.delete(`/v1/firmware/signing/keys/${key.keyId}`);
+    await page.reload();
+    await row.getByText(`Signed by ${key.keyId.slice(0, 8)}… (removed key)`).waitFor();
+    expect(await accessibility(page)).toEqual([]);
+    expect((await owner.patch('/v1/firmware/signing', { signature_required: false })).status).toBe(200);
     expect(browserErrors()).toEqual([]);
     await close();
   });

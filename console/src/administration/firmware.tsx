@@ -1,5 +1,6 @@
 import { useId, useState } from 'react';
 import type { listReleases } from '../../../src/operations/firmware/firmware.ts';
+import type { getFirmwareSigning } from '../../../src/operations/firmware/firmware-signing.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
 import { useSession } from '../session.tsx';
@@ -11,6 +12,7 @@ import { NewRelease } from './new-release.tsx';
 import './administration.css';
 
 type Release = ResponseBody<typeof listReleases>['releases'][number];
+type Signing = ResponseBody<typeof getFirmwareSigning>['signing'];
 
 const FIRMWARE = '/v1/firmware';
 
@@ -20,6 +22,7 @@ const tones = { draft: 'info', released: 'good', withdrawn: 'quiet' } as const;
 export function FirmwarePage() {
   const { may } = useSession();
   const { data, error, refetch } = useGet<ResponseBody<typeof listReleases>>(`${FIRMWARE}?limit=200`);
+  const signing = useGet<ResponseBody<typeof getFirmwareSigning>>(`${FIRMWARE}/signing`).data?.signing;
   return (
     <>
       <header className="page-head">
@@ -27,6 +30,7 @@ export function FirmwarePage() {
           <h1>Firmware</h1>
           <p className="quiet">
             Upload a file to a draft, release it to some or all devices, and withdraw it if necessary.
+            {signing?.signature_required && ' Releases need a signature of a registered firmware key.'}
           </p>
         </div>
         {may('admin') && <NewRelease />}
@@ -71,10 +75,11 @@ export function FirmwarePage() {
                       {release.checksum.slice(0, 12)}…
                     </span>
                   )}
+                  {release.key_id !== null && <SignedBy keyId={release.key_id} signing={signing} />}
                 </td>
                 {may('admin') && (
                   <td>
-                    <Changes of={release} />
+                    <Changes of={release} signing={signing} />
                   </td>
                 )}
               </tr>
@@ -87,13 +92,29 @@ export function FirmwarePage() {
   );
 }
 
-function Changes({ of: release }: { of: Release }) {
+/** The key that verified the signature, by its name as long as it is registered. */
+function SignedBy({ keyId, signing }: { keyId: string; signing: Signing | undefined }) {
+  const key = signing?.keys.find(({ key_id }) => key_id === keyId);
+  return (
+    <p className="quiet small what" title={`Firmware key ${keyId}`}>
+      Signed by {key?.name ?? `${keyId.slice(0, 8)}…`}
+      {key === undefined && signing !== undefined && ' (removed key)'}
+    </p>
+  );
+}
+
+interface ChangesProps {
+  of: Release;
+  signing: Signing | undefined;
+}
+
+function Changes({ of: release, signing }: ChangesProps) {
   const { id, version, status, checksum } = release;
   if (status === 'withdrawn') return null;
   return (
     <div className="row-actions">
       {status === 'draft' && <Upload of={release} />}
-      {checksum !== null && <Rollout of={release} />}
+      {checksum !== null && <Rollout of={release} signing={signing} />}
       <ConfirmButton
         label="Withdraw"
         about={version}
@@ -110,9 +131,12 @@ function Changes({ of: release }: { of: Release }) {
   );
 }
 
-function Rollout({ of: { id, version, status, rollout_percent, device_type } }: { of: Release }) {
+function Rollout({ of: { id, version, status, rollout_percent, device_type, signature }, signing }: ChangesProps) {
   const [percent, setPercent] = useState(rollout_percent);
-  const rangeId = useId();
+  const [given, setGiven] = useState('');
+  const [rangeId, signatureId] = [useId(), useId()];
+  const asksForSignature = status === 'draft' && signature === null && signing?.signature_required === true;
+  const body = { rollout_percent: percent, ...(given.trim() !== '' && { signature: given.trim() }) };
   return (
     <ConfirmButton
       label={status === 'draft' ? 'Release' : 'Roll out'}
@@ -120,7 +144,7 @@ function Rollout({ of: { id, version, status, rollout_percent, device_type } }: 
       title={`Release ${version} for ${device_type}`}
       confirmLabel={`Release to ${percent} %`}
       tone="primary"
-      change={{ method: 'POST', path: `${FIRMWARE}/${id}/release`, body: { rollout_percent: percent } }}
+      change={{ method: 'POST', path: `${FIRMWARE}/${id}/release`, body }}
       stalePaths={[FIRMWARE]}
     >
       <label htmlFor={rangeId}>Share of devices</label>
@@ -135,6 +159,21 @@ function Rollout({ of: { id, version, status, rollout_percent, device_type } }: 
       <p className="quiet small">
         {percent} % of the devices of this type. A device keeps its place in the rollout order.
       </p>
+      {asksForSignature && (
+        <>
+          <label htmlFor={signatureId}>Signature</label>
+          <input
+            id={signatureId}
+            className="mono"
+            autoComplete="off"
+            spellCheck={false}
+            maxLength={200}
+            value={given}
+            onChange={({ target }) => setGiven(target.value)}
+          />
+          <p className="quiet small">As printed by “twinkeep firmware sign”, where the private key is.</p>
+        </>
+      )}
     </ConfirmButton>
   );
 }
