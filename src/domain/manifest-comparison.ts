@@ -74,7 +74,7 @@ function compareParameters(
   const schemas = distinct(floor.forms.map((form) => form.paramSchema));
   const widest = schemas
     .map((from) => ({ from, ...(from === null ? unknownSchema : widening(from, paramSchema, budget)) }))
-    .toSorted((a, b) => b.count - a.count)[0];
+    .toSorted((a, b) => Number(b.newKinds) - Number(a.newKinds) || b.count - a.count)[0];
   if (widest === undefined || widest.count === 0) return;
   const { from, newKinds, reasons } = widest;
   sentences.push({
@@ -104,7 +104,9 @@ function comparePreviews({ sentences, changes }: Found, { safetyClass, forms }: 
     sentences.push({ about: 'preview', text });
     changes[`${action}.expectedState`] = { from: other.expectedState, to: expectedState };
   }
-  if (comparable.some((form) => form.supportsDryRun !== supportsDryRun)) {
+  const hasOther = ({ supportsDryRun: earlier }: EarlierForm): boolean =>
+    earlier === undefined ? !supportsDryRun : earlier !== supportsDryRun;
+  if (comparable.some(hasOther)) {
     const text = supportsDryRun
       ? `${name} and its confirmation will show the expected state, which it does not now.`
       : `${name} and its confirmation will no longer show what it changes.`;

@@ -18,7 +18,7 @@ const MAX_CLIENT_LENGTH = 200;
 /** Sessions of a user: with another one the oldest ends. */
 const MAX_SESSIONS = 100;
 /** Users whose number of sessions is checked at a flush. */
-const MAX_CHECKED_USERS = 1_000;
+const MAX_CHECKED_USERS = 50;
 
 /** Where a session is used from. */
 export interface SessionOrigin {
@@ -45,6 +45,7 @@ export class UserSessions implements SizeReporter {
   /** Users with sessions that this process sees for the first time, until their number is checked. */
   readonly #grown = new Set<Uuid>();
   #flushing: Promise<void> = Promise.resolve();
+  #ending: Promise<void> = Promise.resolve();
   #discarded = false;
 
   constructor(
@@ -90,7 +91,7 @@ export class UserSessions implements SizeReporter {
 
   /** Ends all sign-ins of the user up to now, also those that are not recorded, on all nodes. */
   async endAll(userId: Uuid): Promise<void> {
-    await this.flush();
+    await this.#writeUses();
     const now = referenceOf(this.#clock);
     let recent: Awaited<ReturnType<Store['userSessions']['signOut']>>;
     try {
@@ -114,7 +115,7 @@ export class UserSessions implements SizeReporter {
   /** Flushes the buffered uses, unless `discardPending` was called. */
   close(): Promise<void> {
     clearInterval(this.#flushTimer);
-    return this.flush();
+    return this.#writeUses();
   }
 
   /** Stops flushing; buffered uses are lost. */
@@ -124,8 +125,15 @@ export class UserSessions implements SizeReporter {
   }
 
   /** Resolves when the buffered uses are stored and the sessions beyond the limit have ended, or that has failed. */
-  flush(): Promise<void> {
-    this.#flushing = this.#flushing.then(() => this.#write()).then(() => this.#endSurplus());
+  async flush(): Promise<void> {
+    await this.#writeUses();
+    this.#ending = this.#ending.then(() => this.#endSurplus());
+    await this.#ending;
+  }
+
+  /** Resolves when the buffered uses are stored, or that has failed. */
+  #writeUses(): Promise<void> {
+    this.#flushing = this.#flushing.then(() => this.#write());
     return this.#flushing;
   }
 

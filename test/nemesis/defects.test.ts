@@ -83,7 +83,8 @@ function writeTable(): void {
 }
 
 function resultOf(result: Found | null, heldBy: string | undefined): string {
-  if (result === null) return `nothing in ${roundsOf(heldBy)} rounds: ${heldBy ?? 'NOT FOUND'}`;
+  if (result === null)
+    return `nothing in ${roundsOf(heldBy)} rounds${heldBy === undefined ? ', and no second protection is known' : `: ${heldBy}`}`;
   return `${result.round === null ? 'final comparison' : `round ${result.round}`}: ${summaryOf(result.violation)}`;
 }
 

@@ -78,21 +78,25 @@ export function makeRequestRateLimiter(
     };
   }
 
-  /** The limits within that of the tenant; the first that is reached refuses, and the later ones are not charged. */
-  function chargeMember(
-    { principal, user }: Caller,
-    tenantId: Uuid,
-    tier: string,
-    address: string,
-    cost: number,
-  ): Charge {
-    const { credentialRateLimits, addressRateLimit } = settings;
-    const ofCredential = Object.hasOwn(credentialRateLimits, tier) ? (credentialRateLimits[tier] ?? 0) : 0;
-    const client = charge('client', networkOf(address), addressRateLimit, cost);
-    if (client.refusal !== null) return client;
-    const credential = charge('credential', principal.key ?? `${user?.id}`, ofCredential, cost);
+  /** The limit of the key or user, and if it is not reached that of the tenant. */
+  function chargeMember({ principal, user }: Caller, tenantId: Uuid, tier: string, cost: number): Charge {
+    const { credentialRateLimits } = settings;
+    const limit = Object.hasOwn(credentialRateLimits, tier) ? (credentialRateLimits[tier] ?? 0) : 0;
+    const credential = charge('credential', principal.key ?? `${user?.id}`, limit, cost);
     if (credential.refusal !== null) return credential;
-    return joined([charge('tenant', tenantId, limitOf(tier), cost), credential, client]);
+    return joined(charge('tenant', tenantId, limitOf(tier), cost), credential);
+  }
+
+  /** The limits of a caller other than that of the address. A promise only if the tenant is not in memory. */
+  function chargeAccount(caller: Caller, userId: Uuid, cost: number): Charge | Promise<Charge> {
+    const { tenantId, cookie } = caller;
+    if (cookie) return charge('session', userId, fixed.session, cost);
+    if (tenantId === null) return charge('user', userId, limitOf(settings.defaultTier), cost);
+    const ref = { kind: 'tenant', id: tenantId } as const;
+    const of = (tenant: { snapshot: { context: TenantContext } } | null | undefined) =>
+      chargeMember(caller, tenantId, tenant?.snapshot.context.fixed.tier ?? settings.defaultTier, cost);
+    const live = actors.peek<TenantContext>(ref);
+    return live === undefined ? liveness.guard(actors.read<TenantContext>(ref)).then(of) : of(live);
   }
 
   const chargeAnonymous: RequestRateLimiter['chargeAnonymous'] = (address, cost = 1) =>
@@ -101,17 +105,12 @@ export function makeRequestRateLimiter(
   return {
     chargeAnonymous,
     chargeCaller(caller, address, cost = 1) {
-      const { user, tenantId, cookie } = caller;
+      const { user } = caller;
       if (user === null) return chargeAnonymous(address, cost);
-      if (cookie) return charge('session', user.id, fixed.session, cost);
-      if (tenantId === null) return charge('user', user.id, limitOf(settings.defaultTier), cost);
-      const ref = { kind: 'tenant', id: tenantId } as const;
-      const of = (tenant: { snapshot: { context: TenantContext } } | null | undefined) => {
-        const tier = tenant?.snapshot.context.fixed.tier ?? settings.defaultTier;
-        return chargeMember(caller, tenantId, tier, address, cost);
-      };
-      const live = actors.peek<TenantContext>(ref);
-      return live === undefined ? liveness.guard(actors.read<TenantContext>(ref)).then(of) : of(live);
+      const client = charge('client', networkOf(address), settings.addressRateLimit, cost);
+      if (client.refusal !== null) return client;
+      const account = chargeAccount(caller, user.id, cost);
+      return account instanceof Promise ? account.then((one) => joined(one, client)) : joined(account, client);
     },
     signInRefusal(address) {
       if (hardLimit === 0) return null;
@@ -142,14 +141,11 @@ const rateLimitRefusal = (reason: string, resetMs: number): Refusal => ({
 const failedSignInRefusal = (resetMs: number): Refusal =>
   rateLimitRefusal('Too many failed sign-ins from this address', resetMs);
 
-/** The headers of several limits, in lists. */
-function joined([first, ...others]: readonly [Charge, ...Charge[]]): Charge {
-  const headers = [...first.headers];
-  for (const { headers: more } of others) {
-    if (more.length === 0) continue;
-    if (headers.length === 0) headers.push(...more);
-    else for (const n of [1, 3]) headers[n] = `${headers[n]}, ${more[n]}`;
-  }
+/** The refusal of the first, with the headers of both in lists. */
+function joined(first: Charge, second: Charge): Charge {
+  if (second.headers.length === 0) return first;
+  if (first.headers.length === 0) return { ...first, headers: second.headers };
+  const headers = first.headers.map((value, n) => (n % 2 === 0 ? value : `${value}, ${second.headers[n]}`));
   return { headers, refusal: first.refusal };
 }
 

@@ -268,6 +268,9 @@ function confirm(
   });
 }
 
+const STILL_WAITS =
+  'This node or version cannot apply the change now. The request still waits: confirm it again later, or refuse it.';
+
 /**
  * Runs the operation of a confirmed change. The request ends as outdated only if its subject was changed after the preview:
  * other conflicts, of a node that is behind or of another build, leave it to be confirmed again.
@@ -293,8 +296,7 @@ async function apply(
     : refuse('CONFLICT', 'This version of the service refuses the requested input.');
   if (outcome.ok) return done({ body: wrap(outcome.value.body) });
   if (outcome.refusal.code !== 'CONFLICT') return outcome;
-  if ((await storedBase(services, request.input)) === base)
-    return refuse('CONFLICT', `${outcome.refusal.detail} The change request still waits.`);
+  if ((await storedBase(services, request.input)) === base) return refuse('CONFLICT', STILL_WAITS);
   await services.store.changeRequests.end(id, { status: 'outdated', reason: null, ...decision(services, caller) });
   return outcome;
 }

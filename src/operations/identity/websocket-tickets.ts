@@ -65,7 +65,7 @@ export const createWsTicket = operation({
   },
 });
 
-export const isTicket = (credential: string): boolean => credential.startsWith(PREFIX);
+export const isTicket = (credential: string): boolean => TICKET.test(credential);
 
 /**
  * Consumes a ticket and returns its caller, with the user's current role but at most the rights of the credential at

@@ -1,9 +1,9 @@
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
-import { type Allowance, isChargedAtOwner, type PayerKind, type RateLimiter } from '../contract/rate-limiter.ts';
+import { type Allowance, isDivided, type PayerKind, type RateLimiter } from '../contract/rate-limiter.ts';
 
 /**
- * Rate limiter of one of several nodes that share no counters: each grants its share of a limit, and the owner of a
- * tenant the whole limit of that tenant.
+ * Rate limiter of one of several nodes that share no counters: each grants its share of a limit that is divided, and the
+ * whole of the others.
  */
 export class NodeShareRateLimiter implements RateLimiter {
   readonly #local: RateLimiter;
@@ -17,7 +17,7 @@ export class NodeShareRateLimiter implements RateLimiter {
 
   /** A charge counts once for each node, so that the remaining budget refers to the whole limit. */
   take(kind: PayerKind, id: string, limit: number, cost = 1): Allowance {
-    if (isChargedAtOwner(kind) || cost > limit) return this.#local.take(kind, id, limit, cost);
+    if (!isDivided(kind) || cost > limit) return this.#local.take(kind, id, limit, cost);
     // With more nodes than the limit, each grants one request.
     return this.#local.take(kind, id, limit, Math.min(limit, cost * this.#nodes()));
   }

@@ -6,8 +6,18 @@ import type { SizeReporter } from '../../domain/collection-sizes.ts';
  */
 export type PayerKind = 'tenant' | 'credential' | 'user' | 'session' | 'address' | 'client' | 'sign-in';
 
-/** Whether all requests of a payer arrive at one node, which then grants the whole limit: the owner of the tenant. */
-export const isChargedAtOwner = (kind: PayerKind): boolean => kind === 'tenant' || kind === 'credential';
+/**
+ * Whether all requests of a payer are served by one node, which then grants the whole limit: the owner of the tenant, or
+ * of the shard of a user without one.
+ */
+export const isChargedAtOwner = (kind: PayerKind): boolean =>
+  kind === 'tenant' || kind === 'credential' || kind === 'user' || kind === 'session';
+
+/**
+ * Whether nodes that share no counters divide the limit. Requests from one address with credentials may be those of one
+ * tenant, which one node serves: for them each node grants the whole limit.
+ */
+export const isDivided = (kind: PayerKind): boolean => !isChargedAtOwner(kind) && kind !== 'client';
 
 /** All limits are per minute. */
 export const RATE_WINDOW_MS = 60_000;

@@ -67,6 +67,8 @@ export class AdvisoryLock implements ActiveLock {
   #checkTimer: NodeJS.Timeout | null = null;
   #probe: ServerProbe | null = null;
   #ended = false;
+  /** The parts have not refused. They are asked once, as they read whole tables. */
+  #isAccepted = false;
 
   constructor(url: string, parts: AdvisoryLockParts) {
     const { log, node, timing, monotonic, ownership = exclusiveOwnership, refusal = async () => null } = parts;
@@ -144,6 +146,7 @@ export class AdvisoryLock implements ActiveLock {
 
   /** False if the server does not answer; throws the refusal. */
   async #mayAttempt(signal: AbortSignal, reports: StandbyReporter): Promise<boolean> {
+    if (this.#isAccepted) return true;
     let refusal: Error | null;
     try {
       refusal = await this.#refusal(signal);
@@ -153,6 +156,7 @@ export class AdvisoryLock implements ActiveLock {
       return false;
     }
     if (refusal !== null) throw refusal;
+    this.#isAccepted = true;
     return true;
   }
 

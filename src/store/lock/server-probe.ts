@@ -7,7 +7,7 @@ const CONNECT_MS = 2_000;
 const PROBE_NAME = 'twinkeep server probe';
 
 /**
- * Connects to the database at intervals and asks whether the server that is reached holds the active lock. After a
+ * Connects to the database at intervals and checks whether the server that is reached holds the active lock. After a
  * failover whose old primary continues to run, connections that were open stay with it, and what they commit is lost;
  * a new connection leads to the promoted server. A connection that fails shows nothing: the lease covers that.
  */
@@ -16,7 +16,7 @@ export class ServerProbe {
   readonly #fence: () => Fence;
   readonly #stopping = new AbortController();
 
-  /** `fence`: of the node that holds the lock; it is told if another server is reached. */
+  /** `fence`: of the node that holds the lock; its `refused` is called if another server is reached. */
   constructor(url: string, fence: () => Fence, intervalMs: number) {
     this.#url = url;
     this.#fence = fence;
@@ -55,7 +55,8 @@ export class ServerProbe {
     } catch {
       return null;
     } finally {
-      await session.end();
+      // Not awaited: the end of a connection to a server that no longer responds may take minutes.
+      void session.end();
     }
   }
 }

@@ -111,12 +111,12 @@ export const userSessionStore = (database: Database): UserSessionStore => ({
           from user_sessions s join users u on u.id = s.user_id
           where s.user_id in (
             select user_id from user_sessions where user_id = any($1::uuid[]) group by user_id having count(*) > $3)),
+        parents as (
+          select distinct d.user_id, a.id from kept d, jsonb_array_elements_text(d.ancestors) as a(id) where d.valid),
         ranked as (
           select k.*, row_number() over (partition by k.user_id order by k.valid desc,
-            exists (select from kept d
-              where d.user_id = k.user_id and d.valid and d.ancestors @> to_jsonb(k.token_id)) desc,
-            k.created_at desc, k.id desc) as place
-          from kept k)
+            (p.id is not null) desc, k.created_at desc, k.id desc) as place
+          from kept k left join parents p on p.user_id = k.user_id and p.id = k.token_id)
         select token_id, expires_at, valid from ranked where place > $3 order by user_id, place desc`,
       values: [idArray(userIds), now, max],
     });

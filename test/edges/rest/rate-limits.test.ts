@@ -199,19 +199,23 @@ describe('a key or user', () => {
 });
 
 describe('an address of requests with credentials', () => {
-  it('has one limit for all tenants', async () => {
+  const me = (token: string) => service.call('GET', '/v1/auth/me', { token });
+
+  it('has one limit for all tenants, and for users without one', async () => {
     await open();
     service.services.settings.addressRateLimit = 4;
-    const me = (token: string) => service.call('GET', '/v1/auth/me', { token });
-    const [one, other] = [(await service.owner()).token, (await service.owner()).token];
+    const tokens = [(await service.owner()).token, (await service.owner()).token, await service.token(v7())];
     service.clock.advance(60_000);
-    expect(ratesOf(await me(one))[0]).toBe('"tenant";q=5;w=60, "client";q=4;w=60');
-    expect(await statuses(4, () => me(other))).toEqual([...times(3, 200), 429]);
-    const refused = await me(one);
-    expect(refused.body.detail).toBe(
-      'The limit of 4 requests per minute from this address is reached. Retry after 60 s.',
-    );
-    expect(ratesOf(refused)).toEqual(['"client";q=4;w=60', '"client";r=0;t=60']);
+    expect(ratesOf(await me(tokens[0] ?? ''))[0]).toBe('"tenant";q=5;w=60, "client";q=4;w=60');
+    expect(ratesOf(await me(tokens[2] ?? ''))[0]).toBe('"user";q=5;w=60, "client";q=4;w=60');
+    expect(await statuses(3, () => me(tokens[1] ?? ''))).toEqual([...times(2, 200), 429]);
+    for (const token of tokens) {
+      const refused = await me(token);
+      expect(refused.body.detail).toBe(
+        'The limit of 4 requests per minute from this address is reached. Retry after 60 s.',
+      );
+      expect(ratesOf(refused)).toEqual(['"client";q=4;w=60', '"client";r=0;t=60']);
+    }
   });
 });
 

@@ -16,7 +16,7 @@ function admitted(rates: RateLimiter, kind: PayerKind, limit: number): number {
 }
 
 describe('nodes without common counters', () => {
-  it.each(['address', 'session', 'user', 'sign-in'] as const)('divide the limit of a kind: %s', (kind) => {
+  it.each(['address', 'sign-in'] as const)('divide the limit of a kind: %s', (kind) => {
     for (const nodes of [1, 2, 3, 7, 16]) {
       const counts = Array.from({ length: nodes }, () =>
         admitted(
@@ -31,15 +31,13 @@ describe('nodes without common counters', () => {
     }
   });
 
-  it('grant the whole limit of a tenant at its owner', () => {
-    expect(
-      admitted(
-        open(() => 4),
-        'tenant',
-        600,
-      ),
-    ).toBe(600);
-  });
+  it.each(['tenant', 'credential', 'user', 'session', 'client'] as const)(
+    'grant the whole limit of a kind whose requests may all be at one node: %s',
+    (kind) => {
+      const rates = open(() => 4);
+      expect(admitted(rates, kind, 600)).toBe(600);
+    },
+  );
 
   it('follow the number of nodes', () => {
     let nodes = 2;
@@ -55,11 +53,11 @@ describe('nodes without common counters', () => {
     expect(
       admitted(
         open(() => 50),
-        'user',
+        'address',
         10,
       ),
     ).toBe(1);
-    expect(open(() => 50).take('user', 'one', 10, 11).ok).toBe(false);
+    expect(open(() => 50).take('address', 'one', 10, 11).ok).toBe(false);
   });
 
   it('refuse failed sign-ins beyond their share of the limit', () => {

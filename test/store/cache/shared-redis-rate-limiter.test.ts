@@ -60,10 +60,10 @@ describe.runIf(redisUrl)('nodes with common counters in Redis', () => {
   it('grant a burst at one node up to its share, and the rest after the next exchange', async () => {
     const rates = await open(4);
     const id = randomUUID();
-    expect(burst(rates, 'session', id)).toBe(LIMIT / 4);
-    expect(rates.take('session', id, LIMIT)).toMatchObject({ ok: false, remaining: 45, resetMs: 250 });
+    expect(burst(rates, 'address', id)).toBe(LIMIT / 4);
+    expect(rates.take('address', id, LIMIT)).toMatchObject({ ok: false, remaining: 45, resetMs: 250 });
     await rates.sync();
-    expect(burst(rates, 'session', id)).toBe(Math.ceil(45 / 4));
+    expect(burst(rates, 'address', id)).toBe(Math.ceil(45 / 4));
     expect(burst(rates, 'tenant', id)).toBe(LIMIT);
   });
 

@@ -255,7 +255,7 @@ describe('a change request', () => {
       const answer = await approve(id);
       expect([...coded(answer), answer.body.detail]).toEqual([
         ...[409, 'CONFLICT'],
-        'This version of the service has another preview of the change. Request it again. The change request still waits.',
+        'This node or version cannot apply the change now. The request still waits: confirm it again later, or refuse it.',
       ]);
       expect([await waits(id), (await manifest()).version]).toEqual([true, 1]);
       expect((await refuse(id)).status).toBe(200);
