@@ -67,7 +67,7 @@ export function makeApi(url: string, token: string | null): Api {
       const body = await readBody(response);
       if (status < 400 || options.acceptStatuses?.includes(status))
         return { status, headers: response.headers, body: body as Body };
-      throw new RefusedError(problemOf(status, body));
+      throw new RefusedError(receivedProblemOf(status, body));
     }
   }
 
@@ -124,7 +124,8 @@ async function readBody(response: Response): Promise<unknown> {
   }
 }
 
-function problemOf(status: number, body: unknown): ReceivedProblem {
+/** The problem in a response with an error status. */
+export function receivedProblemOf(status: number, body: unknown): ReceivedProblem {
   const details = typeof body === 'object' && body !== null ? (body as Partial<ReceivedProblem>) : {};
   return { title: `The service answered ${status}`, ...details, status };
 }

@@ -3,8 +3,8 @@ import { dispatchLimits, type GatewayFacts, judge, mayConfirm, type Verdict } fr
 import { jsonEqual } from '../domain/json/value.ts';
 import type { Compensation } from '../domain/plan.ts';
 import type { Refusal } from '../domain/refusals.ts';
-import { expectedState } from '../domain/twin.ts';
-import type { EpochMs, JsonObject, Milliseconds, Principal } from '../domain/values.ts';
+import { expectedState, namedProperties } from '../domain/twin.ts';
+import type { EpochMs, Json, JsonObject, Milliseconds, Principal } from '../domain/values.ts';
 import type { Approval, CommandContext, CommandEvent, Confirmation } from './command-types.ts';
 
 // The judgement of a request for a command, and of its confirmation, by the safety gateway.
@@ -98,12 +98,26 @@ export function judgeConfirmed(
   context: CommandContext,
   event: CommandEventOf<'confirm'>,
 ): CommandEventOf<'self.judged_again'> {
+  return { type: 'self.judged_again', at: event.at, judgement: judgeConfirmation(context, event), cause: event };
+}
+
+function judgeConfirmation(context: CommandContext, event: CommandEventOf<'confirm'>): Judgement {
   const { action, params } = context.fixed;
   const refusal = confirmationRefusal(context, event);
-  const judgement: Judgement = refusal
-    ? { kind: 'refused', refusal }
-    : judgeFacts({ ...event.facts, action, params, confirmed: true });
-  return { type: 'self.judged_again', at: event.at, judgement, cause: event };
+  if (refusal !== null) return { kind: 'refused', refusal };
+  const judgement = judgeFacts({ ...event.facts, action, params, confirmed: true });
+  if (judgement.kind === 'refused' || isPreviewed(context, event)) return judgement;
+  return { kind: 'refused', refusal: { code: 'DRY_RUN_REQUIRED', detail: EFFECT_CHANGED } };
+}
+
+export const EFFECT_CHANGED =
+  'The effect of the command has changed since its preview. Confirm again with the preview_hash of the new preview.';
+
+/** Whether the command still has the effect that is confirmed. Earlier versions stored the whole state. */
+function isPreviewed({ fixed }: CommandContext, { effect: { preview, isNamed } }: CommandEventOf<'confirm'>): boolean {
+  if (isNamed !== null) return isNamed;
+  const requested = namedProperties((fixed.confirmation as Confirmation).preview);
+  return jsonEqual(requested as unknown as Json, preview as unknown as Json);
 }
 
 function confirmationRefusal(context: CommandContext, event: CommandEventOf<'confirm'>): Refusal | null {

@@ -85,6 +85,13 @@ export interface Confirmation {
   asked: boolean;
 }
 
+/** The effect of a command at its confirmation. */
+export interface ConfirmedEffect {
+  preview: Preview;
+  /** Whether the confirmer has named this effect; null if none was named: then that of the request is confirmed. */
+  isNamed: boolean | null;
+}
+
 /** Set at dispatch. */
 export interface Delivery {
   dispatchedAt: EpochMs;
@@ -170,8 +177,9 @@ export type CommandEvent =
       approval?: Approval;
     })
   /**
-   * Refused with `CONFIRMATION_FAILED` if the token or the confirmer is not valid, and with `ILLEGAL_TRANSITION` if the
-   * command, confirmed from the inbox, no longer waits.
+   * Refused with `CONFIRMATION_FAILED` if the token or the confirmer is not valid, with `ILLEGAL_TRANSITION` if the
+   * command, confirmed from the inbox, no longer waits, and with `DRY_RUN_REQUIRED` if it has another effect than the
+   * one that is confirmed.
    */
   | (Base & {
       type: 'confirm';
@@ -181,6 +189,7 @@ export type CommandEvent =
       policy: SafetyPolicy;
       facts: GatewayFacts;
       session: SessionFact;
+      effect: ConfirmedEffect;
     })
   /** Cancels the command before it is written; later refused with `ILLEGAL_TRANSITION`. */
   | (Base & { type: 'cancel'; by: Principal; reason?: string })

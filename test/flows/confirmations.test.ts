@@ -162,7 +162,17 @@ eachDeployment('a pending confirmation after a restart', (deployment) => {
         },
       },
     );
-    expect((await again.post(`/v1/confirmations/${requested.command_id}/approve`)).status).toBe(202);
+    // The device has reported its state since the request: the approval is of the new preview.
+    const { preview_hash } = await eventually(async () => {
+      const { confirmations: listed } = (await again.get('/v1/confirmations')).body;
+      return listed.find(
+        ({ command_id, preview }: { command_id: string; preview: { current: { locked?: boolean } } }) =>
+          command_id === requested.command_id && preview.current.locked === true,
+      );
+    });
+    const approval = `/v1/confirmations/${requested.command_id}/approve`;
+    expect((await again.post(approval)).status).toBe(409);
+    expect((await again.post(approval, { preview_hash })).status).toBe(202);
     await waitForCommand(again, requested.command_id, ({ status }) => status === 'succeeded');
     at.clock.advance(3_600_000);
     await waitForCommand(again, doomed.command_id, ({ status }) => status === 'expired');

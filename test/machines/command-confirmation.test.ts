@@ -30,6 +30,7 @@ type Command = Driven<CommandContext, CommandEvent>;
 const TIMER = 'xstate.after.confirmationOver.command.lifecycle.awaiting_confirmation';
 const status = (command: Command) => commandStatusOf(command.asSnapshot());
 
+const LOCKED = { from: true, to: false };
 const expiredWords = 'The command is expired and does not wait for a confirmation.';
 const waiting = (more: object = {}) => requestedCommand({ action: 'unlock', params: {}, ...more });
 const dryRun = () => requestedCommand({ facts: { dryRun: true } });
@@ -219,6 +220,16 @@ describe('a confirmation', () => {
     const command = waiting();
     command.send(confirm());
     refuses(command, confirm({ at: T0 + 10_001 }), 'CONFIRMATION_FAILED');
+  });
+
+  it('covers the effect of the request, or the one that it names', () => {
+    const preview = { current: { locked: true }, expected: { locked: false }, changes: { locked: LOCKED } };
+    const effect = (isNamed: boolean | null) => ({ effect: { preview, isNamed } });
+    const command = waiting();
+    refuses(command, confirm(effect(null)), 'DRY_RUN_REQUIRED');
+    refuses(command, confirm(effect(false)), 'DRY_RUN_REQUIRED');
+    refuses(command, confirm({ ...effect(false), tokenHash: 'another' }), 'CONFIRMATION_FAILED');
+    expect(command.send(confirm(effect(true))).same).toBe(false);
   });
 
   it('without the token, or with another, is refused without consuming the token', () => {

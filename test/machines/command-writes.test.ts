@@ -14,7 +14,7 @@ import {
   written,
 } from './command-fixtures.ts';
 import { NOTHING } from './machine-driver.ts';
-import { ackReceived, ofType, ready, request, requestedCommand, requester, T0, typesOf } from './samples.ts';
+import { ackReceived, ofType, PREVIEW, ready, request, requestedCommand, requester, T0, typesOf } from './samples.ts';
 
 const confirmed = (): Extract<CommandEvent, { type: 'confirm' }> => ({
   type: 'confirm',
@@ -24,6 +24,7 @@ const confirmed = (): Extract<CommandEvent, { type: 'confirm' }> => ({
   policy: { confirm_by: 'requester', confirm_ttl_s: 300 },
   facts: request().facts,
   session: null,
+  effect: { preview: PREVIEW, isNamed: null },
 });
 
 describe('a repeated write', () => {

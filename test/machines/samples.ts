@@ -179,6 +179,7 @@ export const confirm = (more: Partial<On<'confirm'>> = {}): On<'confirm'> => ({
   policy: DEFAULT_POLICY,
   facts: facts(),
   session: { sessionId: 's1' },
+  effect: { preview: PREVIEW, isNamed: null },
   ...more,
 });
 

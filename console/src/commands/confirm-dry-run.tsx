@@ -1,8 +1,10 @@
+import { useState } from 'react';
 import { Link } from 'wouter';
 import type { getPolicy } from '../../../src/operations/commands/safety-policy.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
 import { CommandEffect } from '../confirmations/command-effect.tsx';
+import { changedPreviewIn, PreviewChangedNote, type ShownPreview } from '../confirmations/preview-changed.tsx';
 import { type DeviceRecord, deviceNameOf } from '../devices/device-name.tsx';
 import { useSession } from '../session.tsx';
 import { useNow } from '../ui/clock.ts';
@@ -26,13 +28,16 @@ export function ConfirmDryRun({ device, dryRun, onClose: close, onConfirmed }: C
   const stale = [`/v1/device/${device.id}/commands`, `/v1/commands/${dryRun.commandId}`, '/v1/confirmations'];
   const confirm = useChange(stale);
   const cancel = useChange(stale);
+  const [renewed, setRenewed] = useState<ShownPreview | null>(null);
+  const changed = changedPreviewIn(confirm.error);
   const needsAnother = policy.data?.policy.confirm_by === 'another_principal';
   const isExpired = Date.parse(dryRun.expiresAt) <= useNow() && confirm.isIdle && cancel.isIdle;
   const verb = sentenceCase(dryRun.action);
   return (
     <Dialog title={`${verb}: ${deviceNameOf(device)}?`} onClose={close}>
       <p>{dryRun.reason}</p>
-      <CommandEffect of={{ ...dryRun, device_id: device.id }} />
+      <CommandEffect of={{ ...dryRun, preview: renewed?.preview ?? dryRun.preview, device_id: device.id }} />
+      {changed !== null && <PreviewChangedNote />}
       {isExpired ? (
         <Note tone="warn">
           The confirmation expired and the command was not sent. Close this dialog and send the command again.
@@ -45,7 +50,7 @@ export function ConfirmDryRun({ device, dryRun, onClose: close, onConfirmed }: C
           <Link href="/confirmations">Confirmations</Link>. It expires <Countdown until={dryRun.expiresAt} />.
         </p>
       )}
-      <ChangeError error={confirm.error ?? cancel.error} />
+      <ChangeError error={(changed === null ? confirm.error : null) ?? cancel.error} />
       <div className="actions">
         <button
           type="button"
@@ -72,9 +77,12 @@ export function ConfirmDryRun({ device, dryRun, onClose: close, onConfirmed }: C
               {
                 method: 'POST',
                 path: `/v1/device/${device.id}/command/confirm`,
-                body: { dry_run_token: dryRun.token },
+                body: { dry_run_token: dryRun.token, ...(renewed && { preview_hash: renewed.preview_hash }) },
               },
-              { onSuccess: () => onConfirmed(dryRun.commandId) },
+              {
+                onSuccess: () => onConfirmed(dryRun.commandId),
+                onError: (problem) => setRenewed(changedPreviewIn(problem) ?? renewed),
+              },
             )
           }
         >

@@ -1,4 +1,4 @@
-import { type FormEvent, useId, useRef } from 'react';
+import { type FormEvent, useId, useRef, useState } from 'react';
 import { Link } from 'wouter';
 import type { getPolicy } from '../../../src/operations/commands/safety-policy.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
@@ -12,6 +12,7 @@ import { sentenceCase } from '../ui/text-format.ts';
 import { Countdown } from '../ui/time.tsx';
 import { CommandEffect } from './command-effect.tsx';
 import type { PendingConfirmation } from './pending-confirmation.ts';
+import { changedPreviewIn, PreviewChangedNote, type ShownPreview } from './preview-changed.tsx';
 
 const STALE = ['/v1/confirmations', '/v1/commands', '/v1/plans'];
 
@@ -69,19 +70,28 @@ export function Approve({ of: one, state, onClose: close, onApproved }: Decision
   const approve = useChange(STALE);
   const device = useDeviceName(one.device_id);
   const isOver = state !== 'waiting' && approve.isIdle;
+  // The list may show a newer preview than this dialog, which approves what it shows.
+  const [shown, setShown] = useState<ShownPreview>(one);
+  const changed = changedPreviewIn(approve.error);
   const send = () =>
     approve.mutate(
-      { method: 'POST', path: `/v1/confirmations/${one.command_id}/approve`, body: {} },
+      {
+        method: 'POST',
+        path: `/v1/confirmations/${one.command_id}/approve`,
+        body: { preview_hash: shown.preview_hash },
+      },
       {
         onSuccess() {
           close();
           onApproved();
         },
+        onError: (problem) => setShown(changedPreviewIn(problem) ?? shown),
       },
     );
   return (
     <Dialog title={`${sentenceCase(one.action)}: ${device}?`} onClose={close}>
-      <CommandEffect of={one} />
+      <CommandEffect of={{ ...one, preview: shown.preview }} />
+      {changed !== null && <PreviewChangedNote />}
       {isOver ? (
         <NoLongerPending of={one} state={state} />
       ) : (
@@ -89,7 +99,7 @@ export function Approve({ of: one, state, onClose: close, onApproved }: Decision
           The command is sent to the device immediately. The confirmation expires <Countdown until={one.expires_at} />.
         </p>
       )}
-      <ChangeError error={approve.error} />
+      <ChangeError error={changed === null ? approve.error : null} />
       <div className="actions">
         <button type="button" className="button" onClick={close}>
           {isOver ? 'Close' : 'Decide later'}

@@ -9,7 +9,7 @@ import { FailedError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { colorStatus, formatChanges, printTable } from '../print.ts';
 import { makeColors } from '../terminal-text.ts';
-import { type CommandRecord, type Dispatched, showDispatched, WAIT_DESCRIPTION } from './device-commands.ts';
+import { type CommandRecord, postConfirmation, showDispatched, WAIT_DESCRIPTION } from './device-commands.ts';
 
 interface Confirmation {
   command_id: string;
@@ -18,6 +18,7 @@ interface Confirmation {
   params: JsonObject;
   reason: string;
   preview: { changes: StateChanges | null };
+  preview_hash: string;
   requested_by: string;
   requested_at: string;
   expires_at: string;
@@ -67,8 +68,10 @@ export function addConfirmations(program: Command, io: Io): void {
     .option('--wait', WAIT_DESCRIPTION)
     .action(async (commandId: string, { yes, wait }: { yes?: boolean; wait?: boolean }, command: Command) => {
       const client = createCliContext(io, command);
-      if (!yes) await requestApproval(client, commandId);
-      await showDispatched(client, () => client.api.post<Dispatched>(confirmationPath(commandId, 'approve')), wait);
+      const pending = yes ? null : await requestApproval(client, commandId);
+      const body = pending === null ? {} : { preview_hash: pending.preview_hash };
+      const path = confirmationPath(commandId, 'approve');
+      await showDispatched(client, () => postConfirmation(client, path, body, 'approve it again'), wait);
     });
   confirmations
     .command('refuse <command-id>')
@@ -85,7 +88,7 @@ export function addConfirmations(program: Command, io: Io): void {
 }
 
 /** Prints the effect of the command on stderr, and throws unless the user approves. */
-async function requestApproval({ api, io }: CliContext, commandId: string): Promise<void> {
+async function requestApproval({ api, io }: CliContext, commandId: string): Promise<Confirmation> {
   const pending = await findConfirmation(api, commandId);
   const { device_id, action, params, reason, preview, requested_by, requested_at, expires_at } = pending;
   const device = await deviceNameOf(api, device_id);
@@ -99,6 +102,7 @@ async function requestApproval({ api, io }: CliContext, commandId: string): Prom
   }
   io.err(io.errColors.dim(`  ${reason} Requested by ${requested_by} at ${requested_at}; expires at ${expires_at}.`));
   if (!(await confirmPrompt(io, 'Send it?'))) throw new FailedError('not approved; the command is still pending');
+  return pending;
 }
 
 async function findConfirmation(api: Api, commandId: string): Promise<Confirmation> {

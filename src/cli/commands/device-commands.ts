@@ -2,10 +2,10 @@ import type { Command } from 'commander';
 import { type CommandStatus, isFinalCommandStatus, type VerificationStatus } from '../../domain/command.ts';
 import type { StateChanges } from '../../domain/twin.ts';
 import type { JsonObject } from '../../domain/values.ts';
-import type { Api, RequestOptions } from '../api.ts';
+import { type Api, type RequestOptions, receivedProblemOf } from '../api.ts';
 import { parseAssignments, parseDurationS, parseIntegerBetween, parseJsonObject } from '../argument-parsers.ts';
 import { type CliContext, createCliContext } from '../cli-context.ts';
-import { FailedError, UsageError } from '../errors.ts';
+import { FailedError, RefusedError, UsageError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { waitForOutcome } from '../outcome-watch.ts';
 import { colorStatus, formatChanges, printRecord, printTable } from '../print.ts';
@@ -26,6 +26,8 @@ export interface DryRun {
     changes: StateChanges | null;
   };
 }
+/** Response to a confirmation of a command that has another effect now. */
+type PreviewChanged = Omit<DryRun, 'dry_run_token'> & { preview_hash: string };
 export const isDryRun = (body: Dispatched | DryRun): body is DryRun => 'dry_run_token' in body;
 
 export interface CommandRecord {
@@ -42,6 +44,11 @@ export interface CommandRecord {
 export const WAIT_DESCRIPTION =
   'wait for the outcome; exit with 1 unless the command succeeds and its verification does not fail';
 const commandPath = (deviceId: string): string => `/v1/device/${encodeURIComponent(deviceId)}/command`;
+
+interface ConfirmOptions {
+  preview?: string;
+  wait?: boolean;
+}
 
 interface CommandOptions {
   params?: JsonObject;
@@ -100,11 +107,15 @@ export function addDeviceCommands(program: Command, io: Io): void {
     .command('confirm <device-id> <dry-run-token>')
     .summary('confirm a critical command')
     .description('Confirms and sends a command that awaits confirmation.')
+    .option('--preview <hash>', 'the preview that is confirmed, if it has changed since the request')
     .option('--wait', WAIT_DESCRIPTION)
-    .action(async (deviceId: string, token: string, { wait }: { wait?: boolean }, command: Command) => {
+    .action(async (deviceId: string, token: string, options: ConfirmOptions, command: Command) => {
       const client = createCliContext(io, command);
-      const confirm = () => client.api.post<Dispatched>(`${commandPath(deviceId)}/confirm`, { dry_run_token: token });
-      await showDispatched(client, confirm, wait);
+      const body = { dry_run_token: token, ...(options.preview && { preview_hash: options.preview }) };
+      const path = `${commandPath(deviceId)}/confirm`;
+      const again = ({ preview_hash }: PreviewChanged) =>
+        `to send it: twinkeep confirm ${deviceId} ${token} --preview ${preview_hash}`;
+      await showDispatched(client, () => postConfirmation(client, path, body, again), options.wait);
     });
   addHistory(program, io);
 }
@@ -119,6 +130,25 @@ function showDryRun(io: Io, deviceId: string, { reason, preview, dry_run_token, 
   for (const change of formatChanges(io.outColors, preview.changes)) io.out(`  ${change}`);
   io.out(`confirm until ${expires_at}:`);
   io.out(`  twinkeep confirm ${deviceId} ${dry_run_token}`);
+}
+
+/**
+ * Confirms a command. If its effect has changed since the preview, prints the new preview and throws; `next` is the
+ * next step.
+ */
+export async function postConfirmation(
+  { api, io }: CliContext,
+  path: string,
+  body: object,
+  next: string | ((changed: PreviewChanged) => string),
+): Promise<Dispatched> {
+  const answer = await api.request<Dispatched | PreviewChanged>('POST', path, { acceptStatuses: [409], body });
+  if (answer.status !== 409) return answer.body as Dispatched;
+  if (!('preview_hash' in answer.body)) throw new RefusedError(receivedProblemOf(409, answer.body));
+  const { preview } = answer.body;
+  for (const change of formatChanges(io.errColors, preview.changes)) io.err(`  ${change}`);
+  const hint = typeof next === 'string' ? next : next(answer.body);
+  throw new FailedError(`not sent: the preview has changed since it was made; ${hint}`);
 }
 
 /** Sends a command and prints its id, or with `wait` its outcome. `send` resolves with null if no command was sent. */

@@ -149,12 +149,12 @@ export const queries: Readonly<Record<string, QueryField>> = {
 
 const changes: readonly (Operation | MutationField)[] = [
   { operation: commandDevice, typeNames: [null, 'DryRunRequired'] },
-  confirmCommand,
+  { operation: confirmCommand, typeNames: [null, 'PreviewChanged'] },
   cancelCommand,
   commandDevices,
   commandRoom,
   commandGroup,
-  approveConfirmation,
+  { operation: approveConfirmation, typeNames: [null, 'PreviewChanged'] },
   refuseConfirmation,
   postIntent,
   orchestrateCommand,

@@ -1,12 +1,16 @@
+import { z } from 'zod';
 import { mayConfirm } from '../../domain/gateway.ts';
+import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import { SYSTEM, type Uuid } from '../../domain/values.ts';
 import type { CommandEvent } from '../../machines/command-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
-import type { Call, Caller, Services } from '../operation.ts';
+import type { Answer, Call, Caller, Services } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
-import type { CommittedCommand } from './command-view.ts';
+import { dispatchedBody, previewOf } from './command-request.ts';
+import { type CommittedCommand, hashPreview, type previewBody, previewChanged } from './command-view.ts';
 import {
   type CommittedTenant,
   earlyRefusal,
@@ -25,7 +29,31 @@ export interface ConfirmationRequest {
   command: CommittedCommand;
   /** Null from the inbox, where identity and policy decide. */
   tokenHash: string | null;
+  /** Of the preview that is confirmed; undefined: that of the request. */
+  previewHash: string | undefined;
 }
+
+/** Input of an operation that confirms a command. */
+export const confirmedPreview = {
+  preview_hash: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/, 'must be the preview_hash of a preview')
+    .optional()
+    .meta({ description: 'The `preview_hash` of the preview that is confirmed. Default: that of the request' }),
+};
+
+/** Entry of `Operation.responses` for the status 409 of a confirmation. */
+const previewChangedResponse = {
+  when: 'The effect of the command has changed since its preview: confirm again with the new `preview_hash`',
+  body: previewChanged.extend({ code: z.literal('DRY_RUN_REQUIRED'), request_id: uuid }).meta({ id: 'PreviewChanged' }),
+};
+
+export const confirmedBody = z.union([dispatchedBody, previewChanged]);
+
+export const confirmationResponses = {
+  202: { when: 'The command is dispatched', body: dispatchedBody },
+  409: previewChangedResponse,
+};
 
 /**
  * The tenant and the device of a command to be confirmed. Refuses for a revoked device, whose commands were cancelled.
@@ -45,12 +73,13 @@ export async function loadConfirmationTarget(
 export async function sendConfirmation(
   services: Pick<Services, 'actors' | 'artifacts' | 'clock' | 'flags' | 'store'>,
   { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
-  { tenant, target, command, tokenHash }: ConfirmationRequest,
-): Promise<Outcome<{ body: { success: true; command_id: string; message_id: string } }>> {
-  const { id, messageId, action, params } = command.snapshot.context.fixed;
+  { tenant, target, command, tokenHash, previewHash }: ConfirmationRequest,
+): Promise<Outcome<Answer<z.infer<typeof confirmedBody>>>> {
+  const { id, messageId, action, params, confirmation } = command.snapshot.context.fixed;
   const release = await findRequestedRelease(services, caller, { action, params });
   // Read last, so that a policy changed during the lookups above applies.
   const current = services.actors.peek<TenantContext>(tenant.ref) ?? tenant;
+  const preview = previewOf(services, target, action, params);
   const event: CommandEvent = {
     type: 'confirm',
     at: services.clock.now(),
@@ -59,10 +88,21 @@ export async function sendConfirmation(
     policy: current.snapshot.context.fixed.policy,
     facts: gatewayFacts(services, current, target, { action, params, dryRun: false, confirmed: true, release }),
     session: target.session,
+    effect: { preview, isNamed: previewHash === undefined ? null : previewHash === hashPreview(preview) },
   };
   const answer = { body: { success: true as const, command_id: id, message_id: messageId } };
   const reply = await sendToActor(services, command.ref, event, () => idempotent?.toRow(answer));
-  return reply.ok ? done(answer) : reply;
+  if (reply.ok) return done(answer);
+  if (reply.refusal.code !== 'DRY_RUN_REQUIRED' || confirmation === null) return reply;
+  const body = {
+    status: 'dry_run_required' as const,
+    reason: reply.refusal.detail,
+    expires_at: iso(confirmation.expiresAt),
+    command_id: id,
+    preview: preview as z.infer<typeof previewBody>,
+    preview_hash: hashPreview(preview),
+  };
+  return done({ status: 409, body });
 }
 
 /**

@@ -10,6 +10,7 @@ import { preview } from '../../domain/twin.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { JsonObject, Principal } from '../../domain/values.ts';
 import type { Approval, CommandContext, CommandEvent, PlanOrigin } from '../../machines/command-types.ts';
+import type { DeviceContext } from '../../machines/device-types.ts';
 import type { IdempotencyRow } from '../../store/contract.ts';
 import type { RequestedRelease } from '../firmware/firmware-facts.ts';
 import type { Caller, Services } from '../operation.ts';
@@ -122,7 +123,7 @@ export function requestEvent(
     confirmation: {
       tokenHash: hashToken(ids.dry_run_token),
       ttlS: tenant.snapshot.context.fixed.policy.confirm_ttl_s,
-      preview: previewOf(target, input.action, params),
+      preview: previewOf(services, target, input.action, params),
     },
     ...(approval && { approval }),
   };
@@ -143,8 +144,14 @@ const factsOf = (services: GatewayServices, { tenant, target, input, release }: 
     release,
   });
 
-export function previewOf({ device, manifest }: Target, action: string, params: JsonObject): Preview {
-  const { state } = device.snapshot.context.live;
+/** The effect of a command on its device. Reads the device again: it may have reported during the caller's queries. */
+export function previewOf(
+  { actors }: Pick<GatewayServices, 'actors'>,
+  { device, manifest }: Target,
+  action: string,
+  params: JsonObject,
+): Preview {
+  const { state } = (actors.peek<DeviceContext>(device.ref) ?? device).snapshot.context.live;
   const capability = manifest?.capabilities.find((one) => one.action === action);
   return capability ? preview(capability, state, params) : { current: {}, expected: null, changes: null };
 }

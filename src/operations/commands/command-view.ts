@@ -5,10 +5,12 @@ import { commandStatusSchema, safetyClassSchema, verificationStatusSchema } from
 import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
+import type { Preview } from '../../domain/twin.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Json, JsonObject, Principal, Uuid } from '../../domain/values.ts';
 import { commandStatusOf, verificationOf } from '../../machines/command-record.ts';
 import type { CommandContext, CommandFixed } from '../../machines/command-types.ts';
+import { payloadHash } from '../../protocol/canonical.ts';
 import type { JournalEntry } from '../../store/contract.ts';
 import { findDevice } from '../devices/device-view.ts';
 import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
@@ -41,6 +43,21 @@ export const previewBody = z.object({
   current: jsonObject.meta({ description: 'The reported values of the properties in `expected`' }),
   expected: jsonObject.nullable(),
   changes: z.record(z.string(), z.object({ from: z.json(), to: z.json() })).nullable(),
+});
+
+/** Identifies what a preview shows: SHA-256 (hex) of its canonical form. */
+export const hashPreview = (shown: Preview): string => payloadHash(shown as unknown as JsonObject);
+
+export const previewHash = z.string().meta({ description: 'SHA-256 of the preview, in hex; identifies what it shows' });
+
+/** Answer of a confirmation that was not accepted, because the command has another effect than the one confirmed. */
+export const previewChanged = z.object({
+  status: z.literal('dry_run_required'),
+  reason: z.string(),
+  expires_at: isoTime,
+  command_id: uuid,
+  preview: previewBody,
+  preview_hash: previewHash,
 });
 
 export const cancelledBody = z.object({ status: z.literal('cancelled'), command_id: uuid });

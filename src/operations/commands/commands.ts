@@ -8,7 +8,14 @@ import type { CommandContext } from '../../machines/command-types.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
 import { idOf, isoTime } from '../inputs.ts';
 import { type Answer, type Caller, operation, type Services, tenantOf } from '../operation.ts';
-import { checkConfirmPolicy, loadConfirmationTarget, sendConfirmation } from './command-confirmation.ts';
+import {
+  checkConfirmPolicy,
+  confirmationResponses,
+  confirmedBody,
+  confirmedPreview,
+  loadConfirmationTarget,
+  sendConfirmation,
+} from './command-confirmation.ts';
 import {
   type CommandRequest,
   commandFields,
@@ -119,7 +126,8 @@ const token = z.string();
 const confirmBase = {
   name: 'confirmCommand',
   summary: 'Confirm a dry run with its token',
-  output: dispatchedBody,
+  output: confirmedBody,
+  responses: confirmationResponses,
   role: 'user',
   scope: 'execute:commands',
   changes: true,
@@ -140,7 +148,12 @@ const confirmBase = {
 export const confirmCommand = operation({
   ...confirmBase,
   input: z
-    .strictObject({ deviceId: idOf('device'), dry_run_token: token.optional(), token: token.optional() })
+    .strictObject({
+      deviceId: idOf('device'),
+      dry_run_token: token.optional(),
+      token: token.optional(),
+      ...confirmedPreview,
+    })
     .refine((given) => given.dry_run_token !== undefined || given.token !== undefined, {
       path: ['dry_run_token'],
       message: 'is required',
@@ -160,23 +173,25 @@ export const confirmCommand = operation({
     const command = found === null ? null : await findCommand(services, caller, found.id);
     if (!command?.ok) return refuse('CONFIRMATION_FAILED', 'The token is not valid for this device.');
 
-    return sendConfirmation(services, call, { ...context.value, command: command.value, tokenHash });
+    return sendConfirmation(services, call, {
+      ...{ ...context.value, command: command.value, tokenHash, previewHash: input.preview_hash },
+    });
   },
 });
 
 /** The same for protocols that may send the token without the device id. */
 export const confirmByToken = operation({
   ...confirmBase,
-  input: z.strictObject({ dry_run_token: token, deviceId: idOf('device').optional() }),
+  input: z.strictObject({ dry_run_token: token, deviceId: idOf('device').optional(), ...confirmedPreview }),
   needs: ['actors', 'artifacts', 'clock', 'flags', 'manifests', 'sessions', 'store'],
   async run(services, call) {
-    const { deviceId: named, dry_run_token } = call.input;
+    const { deviceId: named, dry_run_token, preview_hash } = call.input;
     const found =
       named === undefined
         ? await services.store.commands.byToken(tenantOf(call.caller), null, hashToken(dry_run_token))
         : { deviceId: named };
     if (found === null) return refuse('CONFIRMATION_FAILED', 'The token is not valid.');
-    return confirmCommand.run(services, { ...call, input: { deviceId: found.deviceId, dry_run_token } });
+    return confirmCommand.run(services, { ...call, input: { deviceId: found.deviceId, dry_run_token, preview_hash } });
   },
 });
 

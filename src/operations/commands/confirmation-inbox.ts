@@ -2,17 +2,23 @@ import { z } from 'zod';
 import { iso } from '../../domain/iso-time.ts';
 import { done } from '../../domain/refusals.ts';
 import { jsonObject, reason } from '../../domain/request-fields.ts';
-import { namedProperties } from '../../domain/twin.ts';
+import { namedProperties, type Preview } from '../../domain/twin.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { CommandFixed, Confirmation } from '../../machines/command-types.ts';
-import type { StoredActor } from '../../store/contract.ts';
 import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, paging, startOf } from '../inputs.ts';
-import { operation, tenantOf } from '../operation.ts';
-import { checkConfirmPolicy, loadConfirmationTarget, sendConfirmation } from './command-confirmation.ts';
-import { dispatchedBody } from './command-request.ts';
-import { cancelledBody, findCommand, previewBody, principalId } from './command-view.ts';
+import { operation, type Services, tenantOf } from '../operation.ts';
+import {
+  checkConfirmPolicy,
+  confirmationResponses,
+  confirmedBody,
+  confirmedPreview,
+  loadConfirmationTarget,
+  sendConfirmation,
+} from './command-confirmation.ts';
+import { previewOf } from './command-request.ts';
+import { cancelledBody, findCommand, hashPreview, previewBody, previewHash, principalId } from './command-view.ts';
 import { endCommand } from './end-command.ts';
-import { readTenant } from './gateway-facts.ts';
+import { loadTargets, readTenant, type Target } from './gateway-facts.ts';
 
 // The confirmation inbox: lists, approves and refuses waiting commands. It needs no token; identity and policy decide.
 
@@ -23,7 +29,8 @@ const confirmation = z
     action: z.string(),
     params: jsonObject,
     reason: z.string().meta({ description: 'Why a confirmation is required' }),
-    preview: previewBody,
+    preview: previewBody.meta({ description: "The effect on the device's state of now" }),
+    preview_hash: previewHash,
     requested_by: z.string().meta({ description: 'The id of the requesting user' }),
     requested_at: isoTime,
     expires_at: isoTime,
@@ -43,33 +50,48 @@ export const listConfirmations = operation({
   role: 'user',
   scope: 'read:commands',
   changes: false,
-  needs: ['clock', 'store'],
-  async run({ store, clock }, { input: { limit, cursor }, caller }) {
+  needs: ['actors', 'clock', 'manifests', 'sessions', 'store'],
+  async run(services, { input: { limit, cursor }, caller }) {
+    const { store, clock } = services;
     const listing = { route: 'confirmations', filters: {} };
     const start = startOf(listing, cursor);
     if (!start.ok) return start;
     const page = await store.commands.awaitingConfirmation(tenantOf(caller), clock.now(), limit, start.value);
+    const commands = page.items.map(({ context }) => context as unknown as StoredCommand);
+    const targets = await loadTargets(services, caller, [...new Set(commands.map(({ deviceId }) => deviceId))]);
+    const confirmations = commands.map((command) =>
+      entryOf(command, currentPreview(services, command, targets.get(command.deviceId))),
+    );
     return done({
-      body: { confirmations: page.items.map(entryOf), next_cursor: cursorAfter(listing, page) },
+      body: { confirmations, next_cursor: cursorAfter(listing, page) },
       cursors: cursorsIn(listing, page),
     });
   },
 });
 
-function entryOf({ context }: StoredActor): Entry {
-  // Rows written by an older version have no origin.
-  const command = context as unknown as Omit<CommandFixed, 'origin'> & Partial<Pick<CommandFixed, 'origin'>>;
+/** Rows written by an older version have no origin. */
+type StoredCommand = Omit<CommandFixed, 'origin'> & Partial<Pick<CommandFixed, 'origin'>>;
+
+/** The effect that a confirmation is compared with, or that of the request if the command cannot be confirmed. */
+function currentPreview(services: Pick<Services, 'actors'>, command: StoredCommand, target?: Target): Preview {
+  if (target?.manifest?.version === command.manifestVersion)
+    return previewOf(services, target, command.action, command.params);
+  // Confirmations of earlier versions have the whole state.
+  return namedProperties((command.confirmation as Confirmation).preview);
+}
+
+function entryOf(command: StoredCommand, shown: Preview): Entry {
   const plan = command.origin?.plan ?? null;
   const { id, deviceId, action, params, requestedBy, requestedAt } = command;
-  const { reason, preview, expiresAt } = command.confirmation as Confirmation;
+  const { reason, expiresAt } = command.confirmation as Confirmation;
   return {
     command_id: id,
     device_id: deviceId,
     action,
     params,
     reason,
-    // Confirmations of earlier versions have the whole state.
-    preview: namedProperties(preview) as z.infer<typeof previewBody>,
+    preview: shown as z.infer<typeof previewBody>,
+    preview_hash: hashPreview(shown),
     requested_by: principalId(requestedBy),
     requested_at: iso(requestedAt),
     expires_at: iso(expiresAt),
@@ -81,8 +103,9 @@ function entryOf({ context }: StoredActor): Entry {
 export const approveConfirmation = operation({
   name: 'approveConfirmation',
   summary: "Confirm a waiting command without its token, if the tenant's policy allows it",
-  input: z.strictObject({ command_id: idOf('command') }),
-  output: dispatchedBody,
+  input: z.strictObject({ command_id: idOf('command'), ...confirmedPreview }),
+  output: confirmedBody,
+  responses: confirmationResponses,
   role: 'user',
   scope: 'execute:commands',
   changes: true,
@@ -96,6 +119,7 @@ export const approveConfirmation = operation({
     'PARAMS_INVALID',
     'COMMANDS_DISABLED',
   ],
+  example: { input: { preview_hash: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08' } },
   needs: ['actors', 'artifacts', 'clock', 'flags', 'manifests', 'sessions', 'store'],
   async policy(services, { input, caller }) {
     const [tenant, command] = await Promise.all([
@@ -112,7 +136,12 @@ export const approveConfirmation = operation({
     if (!command.ok) return command;
     const context = await loadConfirmationTarget(services, caller, command.value.snapshot.context.fixed.deviceId);
     if (!context.ok) return context;
-    return sendConfirmation(services, call, { ...context.value, command: command.value, tokenHash: null });
+    return sendConfirmation(services, call, {
+      ...context.value,
+      command: command.value,
+      tokenHash: null,
+      previewHash: input.preview_hash,
+    });
   },
 });
 

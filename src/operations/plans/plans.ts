@@ -155,7 +155,7 @@ async function dryRunSteps(
     return {
       id: step.id,
       verdict: await verdictFor(services, caller, { tenant, target, step }),
-      preview: previewOf(target, step.action, step.params) as z.infer<typeof previewBody>,
+      preview: previewOf(services, target, step.action, step.params) as z.infer<typeof previewBody>,
     };
   });
   return { steps: await Promise.all(verdicts) };

@@ -196,7 +196,8 @@ async function dispatched(
   const { ledger, world } = service;
   const shutAt = ledger.shut.has(device.id) ? ledger.shutAt.get(device.id) : undefined;
   const sent = await service.request(person, operation, input);
-  if (sent.code !== null) return null;
+  // The device has reported another state since the preview.
+  if (sent.code !== null || sent.body.status === 'dry_run_required') return null;
   const { command_id: id } = sent.body;
   if (shutAt !== undefined && ledger.shut.has(device.id) && ledger.shutAt.get(device.id) === shutAt) {
     world.fail('no-commands-to-revoked-devices', `command ${id} was dispatched to ${device.id}, which is revoked`);

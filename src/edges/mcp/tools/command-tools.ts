@@ -5,7 +5,7 @@ import { callerRefusal } from '../../../operations/caller-authorization.ts';
 import { type TargetResult, targetResult } from '../../../operations/commands/batch-dispatch.ts';
 import { commandGroup, commandRoom } from '../../../operations/commands/command-batches.ts';
 import { commandFields } from '../../../operations/commands/command-request.ts';
-import { cancelledBody } from '../../../operations/commands/command-view.ts';
+import { cancelledBody, type previewChanged, previewHash } from '../../../operations/commands/command-view.ts';
 import { cancelCommand, commandDevice, confirmByToken } from '../../../operations/commands/commands.ts';
 import type { Caller, Operation } from '../../../operations/operation.ts';
 import type { Perform } from '../../../operations/perform.ts';
@@ -49,6 +49,7 @@ const schema = inputSchema(
 const [dispatched, dryRunRequired] = commandDevice.output.options;
 const dryRun = dryRunRequired.extend({
   code: z.literal('DRY_RUN_REQUIRED').optional().meta({ description: 'Present if no dry run was requested' }),
+  preview_hash: previewHash.optional().meta({ description: 'Present if the preview has changed since the request' }),
 });
 type DryRun = z.infer<typeof dryRun>;
 const batch = z.object({ results: z.array(targetResult) });
@@ -100,6 +101,10 @@ async function afterDryRun(call: McpToolCall, pending: DryRun): Promise<CallTool
   const input = { dry_run_token: pending.dry_run_token };
   const outcome = await call.perform(confirmByToken, { input, caller, keyed: null });
   if (!outcome.ok) return refusalResult(outcome.refusal);
+  if (outcome.value.status === 409) {
+    const shown = { ...pending, ...(outcome.value.body as z.infer<typeof previewChanged>) };
+    return toolResult(CHANGED_HINT, shown as unknown as JsonObject);
+  }
   return toolResult('The user confirmed, and the command was dispatched.', outcome.value.body as JsonObject);
 }
 
@@ -144,6 +149,11 @@ async function confirmEntry(
 ): Promise<TargetResult> {
   const input = { dry_run_token, deviceId: device_id };
   const outcome = await perform(confirmByToken, { input, caller, keyed: null });
+  if (outcome.ok && outcome.value.status === 409) {
+    const { reason, expires_at } = outcome.value.body as z.infer<typeof previewChanged>;
+    const waiting = { status: 'dry_run_required', dry_run_token, expires_at, code: 'DRY_RUN_REQUIRED' } as const;
+    return { device_id, success: false, command_id, error: reason, ...waiting };
+  }
   if (outcome.ok) {
     const { message_id } = outcome.value.body as z.infer<typeof dispatched>;
     return { device_id, success: true, command_id, message_id, status: 'dispatched' as const };
@@ -157,15 +167,18 @@ async function cancelAll(perform: Perform, caller: Caller, commandIds: readonly 
   await Promise.all(commandIds.map((id) => perform(cancelCommand, { input: { id, ...input }, caller, keyed: null })));
 }
 
+const CHANGED_HINT =
+  'Nothing was sent: the effect of the command has changed since its preview. Show the user the new preview; only when they agree, call confirm_proto_command with the same dry_run_token and this preview_hash before expires_at.';
+
 const confirmCommand = defineOperationTool({
   name: 'confirm_proto_command',
   title: 'Confirm a critical command',
   description:
-    'Sends the command of a dry run, with its token. Call it only after the user has seen the preview and agreed. The token works once and for that command only; the tenant’s policy may require another user to confirm.',
+    'Sends the command of a dry run, with its token. Call it only after the user has seen the preview and agreed. If the effect has changed since the preview, nothing is sent, and the answer has the new preview. The token works once and for that command only; the tenant’s policy may require another user to confirm.',
   annotations: DESTRUCTIVE,
   operation: confirmByToken,
   arguments: { names: { device_id: 'deviceId' } },
-  summary: () => 'The command is confirmed and was dispatched.',
+  summary: (answer) => ('success' in answer ? 'The command is confirmed and was dispatched.' : CHANGED_HINT),
 });
 
 export const commandTools = [executeCommand, confirmCommand];

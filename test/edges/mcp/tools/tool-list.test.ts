@@ -21,7 +21,7 @@ describe('every tool', () => {
     const argumentsOf = (name: string) =>
       Object.keys(tools.find((tool) => tool.name === name)?.inputSchema.properties as object);
     expect(argumentsOf('execute_proto_command')).toEqual(['target_type', 'target_id', 'action', 'params', 'dry_run']);
-    expect(argumentsOf('confirm_proto_command')).toEqual(['dry_run_token', 'device_id']);
+    expect(argumentsOf('confirm_proto_command')).toEqual(['dry_run_token', 'device_id', 'preview_hash']);
     expect(argumentsOf('get_device_capability_schema')).toEqual(['device_id', 'action']);
     expect(argumentsOf('get_state_verification')).toEqual(['command_id']);
     expect(argumentsOf('add_devices_to_group')).toEqual(['slug', 'device_ids']);
