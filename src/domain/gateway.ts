@@ -2,7 +2,7 @@ import { isRestricted } from './capability-registry.ts';
 import { DEFAULT_TIMEOUT_S, DEFAULT_TTL_S, MAX_CRITICAL_TTL_S, MAX_TIMEOUT_S, MAX_TTL_S } from './command.ts';
 import type { Capability, Manifest, SafetyClass } from './manifest.ts';
 import { checkParams } from './param-schema.ts';
-import { isPerson, type SafetyPolicy } from './policy.ts';
+import { type Confirmer, isPerson } from './policy.ts';
 import { done, type FieldError, type Outcome, type Refusal, type RefusalCode, refuse } from './refusals.ts';
 import type { JsonObject, Milliseconds, Principal } from './values.ts';
 
@@ -102,11 +102,11 @@ const within = (seconds: number, longest: number) => Number.isInteger(seconds) &
 export type ConfirmClaim = { holdsToken: boolean } | { inbox: true };
 
 /**
- * Whether `confirmer` may confirm the command of `requester`. Role and scope are checked before. Principals are users:
+ * Whether `confirmer` may confirm the command of `requester`, by every rule in `confirm_by`. Role and scope are checked before. Principals are users:
  * a key, its creator and all their tokens are the same principal.
  */
 export function mayConfirm(
-  policy: Pick<SafetyPolicy, 'confirm_by'>,
+  { confirm_by }: { confirm_by: Confirmer | readonly Confirmer[] },
   requester: Principal,
   confirmer: Principal,
   claim: ConfirmClaim,
@@ -115,14 +115,22 @@ export function mayConfirm(
   if ('holdsToken' in claim && !claim.holdsToken) {
     return refuse('CONFIRMATION_FAILED', 'The token is not valid for this command.');
   }
-  switch (policy.confirm_by) {
+  for (const rule of [confirm_by].flat()) {
+    const refusal = ruleRefusal(rule, requester, confirmer);
+    if (refusal !== null) return refusal;
+  }
+  return done(true);
+}
+
+function ruleRefusal(rule: Confirmer, requester: Principal, confirmer: Principal): ReturnType<typeof refuse> | null {
+  switch (rule) {
     case 'requester':
-      return done(true);
+      return null;
     case 'another_principal':
-      if (requester.kind !== 'user' || requester.id !== confirmer.id) return done(true);
+      if (requester.kind !== 'user' || requester.id !== confirmer.id) return null;
       return refuse('CONFIRMATION_FAILED', 'The policy requires confirmation by another principal than the requester.');
     case 'person':
-      if (isPerson(confirmer)) return done(true);
+      if (isPerson(confirmer)) return null;
       return refuse('CONFIRMATION_FAILED', 'The policy requires confirmation by a person.');
   }
 }

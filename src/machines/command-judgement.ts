@@ -2,10 +2,11 @@ import { type CommandStatus, DEFAULT_VERIFY_WITHIN_S } from '../domain/command.t
 import { dispatchLimits, type GatewayFacts, judge, mayConfirm, type Verdict } from '../domain/gateway.ts';
 import { jsonEqual } from '../domain/json/value.ts';
 import type { Compensation } from '../domain/plan.ts';
+import type { ConfirmationRules } from '../domain/policy.ts';
 import type { Refusal } from '../domain/refusals.ts';
 import { expectedState, namedProperties } from '../domain/twin.ts';
 import type { EpochMs, Json, JsonObject, Milliseconds, Principal } from '../domain/values.ts';
-import type { Approval, CommandContext, CommandEvent, Confirmation } from './command-types.ts';
+import type { Approval, CommandContext, CommandEvent, CommandFixed, Confirmation } from './command-types.ts';
 
 // The judgement of a request for a command, and of its confirmation, by the safety gateway.
 
@@ -122,19 +123,25 @@ function isPreviewed({ fixed }: CommandContext, { effect: { preview, isNamed } }
 
 function confirmationRefusal(context: CommandContext, event: CommandEventOf<'confirm'>): Refusal | null {
   const { requestedBy, manifestVersion } = context.fixed;
-  const { at, by, tokenHash, policy, facts } = event;
+  const { at, by, tokenHash, rules, facts } = event;
   const confirmation = context.fixed.confirmation as Confirmation;
-  if (at >= confirmation.expiresAt) {
+  if (at >= confirmationDeadline(context.fixed, rules)) {
     return tokenHash === null
       ? notAwaitingConfirmation('expired')
       : confirmationFailed('The confirmation has expired. Request the command again.');
   }
   const claim = tokenHash === null ? { inbox: true as const } : { holdsToken: tokenHash === confirmation.tokenHash };
-  const allowed = mayConfirm(policy, requestedBy, by, claim);
+  const allowed = mayConfirm(rules, requestedBy, by, claim);
   if (!allowed.ok) return allowed.refusal;
   if (facts.manifest === null || facts.manifest.version === manifestVersion) return null;
   return confirmationFailed("The device's manifest has changed since the request.");
 }
+
+/** End of the time to confirm a waiting command: a shorter one of the policy applies to it at once. */
+export const confirmationDeadline = (
+  { confirmation, requestedAt }: Pick<CommandFixed, 'confirmation' | 'requestedAt'>,
+  { confirm_ttl_s }: Pick<ConfirmationRules, 'confirm_ttl_s'>,
+): EpochMs => Math.min((confirmation as Confirmation).expiresAt, requestedAt + confirm_ttl_s * 1_000);
 
 export const confirmationFailed = (detail: string): Refusal => ({ code: 'CONFIRMATION_FAILED', detail });
 

@@ -2,7 +2,7 @@ import type { CommandStatus, VerificationStatus } from '../domain/command.ts';
 import type { GatewayFacts } from '../domain/gateway.ts';
 import type { SafetyClass } from '../domain/manifest.ts';
 import type { Compensation } from '../domain/plan.ts';
-import type { SafetyPolicy } from '../domain/policy.ts';
+import type { ConfirmationRules } from '../domain/policy.ts';
 import type { RefusalCode } from '../domain/refusals.ts';
 import type { Preview } from '../domain/twin.ts';
 import {
@@ -186,7 +186,8 @@ export type CommandEvent =
       by: Principal;
       /** Null from the inbox, where only identity and policy decide. */
       tokenHash: string | null;
-      policy: SafetyPolicy;
+      /** The policy, and stricter ones since the command, or its plan, began to wait. */
+      rules: ConfirmationRules;
       facts: GatewayFacts;
       session: SessionFact;
       effect: ConfirmedEffect;

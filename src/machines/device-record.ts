@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import type { AppliedChange } from '../domain/change-request.ts';
 import { signingAlgs } from '../domain/device-key.ts';
 import { iso } from '../domain/iso-time.ts';
 import { type StoredWindow, windowFromJson, windowToJson } from '../domain/replay-window.ts';
@@ -7,6 +6,7 @@ import { twinOf } from '../domain/twin.ts';
 import { uuid } from '../domain/uuid-schema.ts';
 import type { EpochMs, Json, JsonObject } from '../domain/values.ts';
 import type { DeviceColumns } from './actor-columns.ts';
+import { changeNote } from './change-note.ts';
 import {
   assertEmpty,
   causeOf,
@@ -168,11 +168,6 @@ function note(
       return null;
   }
 }
-
-/** The confirmed change request; the journal entry itself names who confirmed it. */
-const changeNote = ({ id, digest, requestedBy, weaker }: AppliedChange): JsonObject => ({
-  ...{ id, digest, requested_by: requestedBy.id, weaker },
-});
 
 const dropUndefined = (data: Record<string, Json | undefined>): JsonObject =>
   Object.fromEntries(Object.entries(data).filter((entry): entry is [string, Json] => entry[1] !== undefined));

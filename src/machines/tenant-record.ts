@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import { iso } from '../domain/iso-time.ts';
-import { confirmers } from '../domain/policy.ts';
+import { confirmers, type EarlierRules } from '../domain/policy.ts';
 import { uuid } from '../domain/uuid-schema.ts';
 import type { JsonObject } from '../domain/values.ts';
 import type { TenantColumns } from './actor-columns.ts';
+import { changeNote } from './change-note.ts';
 import {
   assertEmpty,
   type JournalNote,
@@ -31,6 +32,12 @@ const stored = storedForm<TenantContext>()(
       confirm_by: z.enum(confirmers),
       confirm_ttl_s: count,
     }),
+    earlierRules: z
+      .array(
+        z.strictObject({ confirm_by: z.array(z.enum(confirmers)).readonly(), confirm_ttl_s: count, until: epochMs }),
+      )
+      .readonly()
+      .exactOptional(),
     createdAt: epochMs,
   },
   {},
@@ -43,7 +50,7 @@ function note(event: TenantEvent, after: TenantContext): JsonObject {
     case 'tier.set':
       return { tier: event.tier };
     case 'policy.set':
-      return { policy: { ...after.fixed.policy } };
+      return { policy: { ...after.fixed.policy }, ...(event.change && { change: changeNote(event.change) }) };
     case 'suspend':
     case 'resume':
       return event.reason === undefined ? {} : { reason: event.reason };
@@ -57,6 +64,10 @@ function journal(
 ): JournalNote | null {
   return before === after ? null : { data: note(event as TenantEvent, after.context) };
 }
+
+const toAdminRules = ({ confirm_by, confirm_ttl_s, until }: EarlierRules): JsonObject => ({
+  ...{ confirm_by: [...confirm_by], confirm_ttl_s, until: iso(until) },
+});
 
 export const tenantDefinition: MachineDefinition<TenantContext, TenantColumns> = {
   kind: 'tenant',
@@ -76,11 +87,12 @@ export const tenantDefinition: MachineDefinition<TenantContext, TenantColumns> =
   canPassivate: () => false,
   isTransient: () => false,
   toAdminView({ fixed, live }) {
-    const { id, name, slug, tier, policy, createdAt, ...otherFixed } = fixed;
+    const { id, name, slug, tier, policy, earlierRules = [], createdAt, ...otherFixed } = fixed;
     assertEmpty(otherFixed, live);
     return {
       ...{ id, name, slug, tier, created_at: iso(createdAt) },
       policy: { confirm_by: policy.confirm_by, confirm_ttl_s: policy.confirm_ttl_s },
+      ...(earlierRules.length > 0 && { earlier_rules: earlierRules.map(toAdminRules) }),
     };
   },
 };

@@ -1,4 +1,5 @@
-import { DEFAULT_POLICY, type SafetyPolicy } from '../domain/policy.ts';
+import type { AppliedChange } from '../domain/change-request.ts';
+import { DEFAULT_POLICY, type EarlierRules, type SafetyPolicy } from '../domain/policy.ts';
 import type { EpochMs, Principal, Uuid } from '../domain/values.ts';
 
 export interface TenantContext {
@@ -12,6 +13,8 @@ export interface TenantFixed {
   slug: string;
   tier: string;
   policy: SafetyPolicy;
+  /** Stricter rules that still apply to what waited when they ended, oldest first; missing if there are none. */
+  earlierRules?: readonly EarlierRules[];
   createdAt: EpochMs;
 }
 
@@ -31,5 +34,8 @@ export type TenantEvent =
   | (Base & { type: 'suspend'; reason?: string })
   | (Base & { type: 'resume'; reason?: string })
   | (Base & { type: 'tier.set'; tier: string })
-  /** Absent members are unchanged. */
-  | (Base & { type: 'policy.set'; policy: Partial<SafetyPolicy> });
+  /**
+   * Absent members are unchanged. A looser policy is refused with `CONFLICT` unless `loosened` is the current one:
+   * the policy that it was confirmed under, by the change request `change`.
+   */
+  | (Base & { type: 'policy.set'; policy: Partial<SafetyPolicy>; loosened?: SafetyPolicy; change?: AppliedChange });

@@ -1,7 +1,7 @@
 import { setup } from 'xstate';
-import type { SafetyPolicy } from '../domain/policy.ts';
-import type { EpochMs } from '../domain/values.ts';
-import { actionsFor, changeFixed, type Decision, guardsFor } from './decision.ts';
+import { looserRules, rememberRules, type SafetyPolicy } from '../domain/policy.ts';
+import { type EpochMs, SYSTEM } from '../domain/values.ts';
+import { actionsFor, changeFixed, type Decision, emitRefusal, guardsFor } from './decision.ts';
 import type { Output } from './outputs.ts';
 import { initialTenant, type TenantContext, type TenantEvent } from './tenant-types.ts';
 
@@ -42,10 +42,32 @@ const setTier =
 
 const setPolicy =
   (suspended: boolean) =>
-  (context: TenantContext, { at, policy }: TenantEventOf<'policy.set'>): Decided => ({
-    changes: changeFixed(context, { policy: { ...context.fixed.policy, ...policy } }),
-    outputs: [changed(context.fixed.id, suspended, at)],
-  });
+  (context: TenantContext, { at, by = SYSTEM, policy, change }: TenantEventOf<'policy.set'>): Decided => {
+    const { policy: before, earlierRules = [] } = context.fixed;
+    const after = { ...before, ...policy };
+    const remembered = rememberRules(earlierRules, before, after, at);
+    return {
+      changes: changeFixed(context, {
+        policy: after,
+        ...(remembered.length > 0 && { earlierRules: remembered }),
+      }),
+      outputs: [
+        changed(context.fixed.id, suspended, at),
+        ...(change === undefined ? [] : [{ type: 'change.apply' as const, changeId: change.id, by, at }]),
+      ],
+    };
+  };
+
+const refuseLooser = (): Decided =>
+  emitRefusal('CONFLICT', 'The policy was changed in the meantime. Request the change again.');
+
+/** The new policy is looser than the current one, and was confirmed under another one, or not at all. */
+const isUnconfirmed = (
+  { fixed: { policy: before } }: TenantContext,
+  { policy, loosened }: TenantEventOf<'policy.set'>,
+): boolean =>
+  looserRules(before, { ...before, ...policy }).length > 0 &&
+  (loosened?.confirm_by !== before.confirm_by || loosened.confirm_ttl_s !== before.confirm_ttl_s);
 
 const isNewPolicy = ({ fixed: { policy: before } }: TenantContext, { policy }: TenantEventOf<'policy.set'>): boolean =>
   Object.entries(policy).some(([name, value]) => before[name as keyof SafetyPolicy] !== value);
@@ -62,11 +84,13 @@ export const tenantMachine = setup({
     resume: action(suspension(false)),
     setTier: action(setTier(false)),
     setPolicy: action(setPolicy(false)),
+    refuseLooser: action(refuseLooser),
     setTierSuspended: action(setTier(true)),
     setPolicySuspended: action(setPolicy(true)),
   },
   guards: {
     isNewPolicy: guard(isNewPolicy),
+    isUnconfirmed: guard(isUnconfirmed),
     isNewTier: guard((context, { tier }: TenantEventOf<'tier.set'>) => tier !== context.fixed.tier),
   },
 }).createMachine({
@@ -84,7 +108,10 @@ export const tenantMachine = setup({
       on: {
         suspend: { target: 'suspended', actions: 'suspend' },
         'tier.set': { guard: 'isNewTier', actions: 'setTier' },
-        'policy.set': { guard: 'isNewPolicy', actions: 'setPolicy' },
+        'policy.set': [
+          { guard: 'isUnconfirmed', actions: 'refuseLooser' },
+          { guard: 'isNewPolicy', actions: 'setPolicy' },
+        ],
       },
     },
     suspended: {
@@ -93,7 +120,10 @@ export const tenantMachine = setup({
       on: {
         resume: { target: 'active', actions: 'resume' },
         'tier.set': { guard: 'isNewTier', actions: 'setTierSuspended' },
-        'policy.set': { guard: 'isNewPolicy', actions: 'setPolicySuspended' },
+        'policy.set': [
+          { guard: 'isUnconfirmed', actions: 'refuseLooser' },
+          { guard: 'isNewPolicy', actions: 'setPolicySuspended' },
+        ],
       },
     },
   },

@@ -28,7 +28,8 @@ describe.runIf(hasChromium())('manifests in the console', () => {
     browser = await launchConsoleBrowser();
   });
   beforeEach(async () => {
-    await owner.patch('/v1/tenant/policy', { confirm_by: 'requester' });
+    const { body } = await owner.patch('/v1/tenant/policy', { confirm_by: 'requester' });
+    if (body.change_id !== undefined) await at.api(grace.token).post(`/v1/change-requests/${body.change_id}/approve`);
     device = (await register(owner, { device_type: 'esp32', name: 'Gate' })).device_id;
   });
   afterAll(async () => {

@@ -201,14 +201,14 @@ describe.runIf(hasChromium())('administration in the console', () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
     await open('/policy');
     await page.getByLabel('Anyone other than the requester').check();
-    await page.getByLabel('Confirmation deadline (seconds)').fill('600');
+    await page.getByLabel('Confirmation deadline (seconds)').fill('120');
     await saveScreenshot(page, 'policy');
     expect(await accessibility(page)).toEqual([]);
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByText('Saved.').waitFor();
     expect((await owner.get('/v1/tenant/policy')).body.policy).toEqual({
       confirm_by: 'another_principal',
-      confirm_ttl_s: 600,
+      confirm_ttl_s: 120,
     });
     expect(browserErrors()).toEqual([]);
     await close();

@@ -134,7 +134,8 @@ eachDeployment('a pending confirmation after a restart', (deployment) => {
     let at = await startService(deployment().env);
     const owner = await at.owner('owner');
     const lock = await register(owner, { device_type: 'smart_lock' });
-    await owner.patch('/v1/tenant/policy', { confirm_by: 'person', confirm_ttl_s: 3_600 });
+    const { body } = await owner.patch('/v1/tenant/policy', { confirm_by: 'person', confirm_ttl_s: 3_600 });
+    expect((await owner.post(`/v1/change-requests/${body.change_id}/approve`)).status).toBe(200);
     const command = `/v1/device/${lock.device_id}/command`;
     const requested = (await owner.post(command, { action: 'unlock' })).body;
     const doomed = (await owner.post(command, { action: 'unlock' })).body;

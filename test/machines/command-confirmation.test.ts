@@ -278,17 +278,17 @@ describe('a confirmation', () => {
 
   it('of the requester is refused if the policy requires another principal, who can still confirm', () => {
     const command = waiting();
-    const policy = { confirm_by: 'another_principal', confirm_ttl_s: 300 } as const;
-    refuses(command, confirm({ policy }), 'CONFIRMATION_FAILED');
-    refuses(command, confirm({ policy, tokenHash: null }), 'CONFIRMATION_FAILED');
-    command.send(confirm({ policy, by: other }));
+    const rules = { confirm_by: ['another_principal'], confirm_ttl_s: 300 } as const;
+    refuses(command, confirm({ rules }), 'CONFIRMATION_FAILED');
+    refuses(command, confirm({ rules, tokenHash: null }), 'CONFIRMATION_FAILED');
+    command.send(confirm({ rules, by: other }));
     expect(command.context.fixed.confirmedBy).toEqual(other);
   });
 
   it('of a key is refused if the policy requires a person', () => {
-    const policy = { confirm_by: 'person', confirm_ttl_s: 300 } as const;
-    refuses(waiting(), confirm({ policy, by: { ...other, key: 'abcdefgh' } }), 'CONFIRMATION_FAILED');
-    expect(waiting().send(confirm({ policy, by: { ...other, person: true } })).same).toBe(false);
+    const rules = { confirm_by: ['person'], confirm_ttl_s: 300 } as const;
+    refuses(waiting(), confirm({ rules, by: { ...other, key: 'abcdefgh' } }), 'CONFIRMATION_FAILED');
+    expect(waiting().send(confirm({ rules, by: { ...other, person: true } })).same).toBe(false);
   });
 
   it.each([

@@ -176,7 +176,7 @@ export const confirm = (more: Partial<On<'confirm'>> = {}): On<'confirm'> => ({
   at: T0 + 10_000,
   by: requester,
   tokenHash: 'hash of the token',
-  policy: DEFAULT_POLICY,
+  rules: { ...DEFAULT_POLICY, confirm_by: [DEFAULT_POLICY.confirm_by] },
   facts: facts(),
   session: { sessionId: 's1' },
   effect: { preview: PREVIEW, isNamed: null },

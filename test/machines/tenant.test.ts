@@ -100,6 +100,35 @@ describe('a tenant', () => {
     expect(driven.send({ type: 'policy.set', at: T0 + 6, policy: { confirm_ttl_s: 60 } }).same).toBe(false);
     expect(driven.context.fixed.policy).toEqual({ confirm_by: 'requester', confirm_ttl_s: 60 });
   });
+
+  it('gets a looser policy only if it was confirmed under the current one, and remembers the stricter rules', () => {
+    const driven = active();
+    driven.send({ type: 'policy.set', at: T0 + 5, policy: POLICY });
+    const looser = { type: 'policy.set', at: T0 + 6, by: requester, policy: { confirm_by: 'requester' } } as const;
+    const refused = [{ type: 'refused', refusal: { code: 'CONFLICT', detail: expect.any(String) } }];
+    expect(driven.send(looser)).toEqual({ ...NOTHING, outputs: refused });
+    const before = driven.asSnapshot();
+    expect(driven.send({ ...looser, loosened: { ...POLICY, confirm_ttl_s: 61 } }).outputs).toEqual(refused);
+    const change = { id: 'c', digest: 'd', requestedBy: other, weaker: ['Looser.'] };
+    const confirmed = { ...looser, loosened: POLICY, change };
+    expect(driven.send(confirmed).outputs).toEqual([
+      changed(false, T0 + 6),
+      { type: 'change.apply', changeId: 'c', by: requester, at: T0 + 6 },
+    ]);
+    expect(driven.context.fixed).toMatchObject({
+      policy: { confirm_by: 'requester', confirm_ttl_s: 60 },
+      earlierRules: [{ confirm_by: ['person'], confirm_ttl_s: 60, until: T0 + 6 }],
+    });
+    expect(tenantDefinition.journal(confirmed, before, driven.asSnapshot())).toMatchObject({
+      data: { change: { id: 'c', digest: 'd', requested_by: other.id, weaker: ['Looser.'] } },
+    });
+    const { context } = driven;
+    driven.reload();
+    expect(driven.context).toEqual(context);
+    expect(tenantDefinition.toAdminView(context).earlier_rules).toEqual([
+      { confirm_by: ['person'], confirm_ttl_s: 60, until: new Date(T0 + 6).toISOString() },
+    ]);
+  });
 });
 
 describe('the record of a tenant', () => {

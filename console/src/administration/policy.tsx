@@ -1,8 +1,10 @@
-import { type FormEvent, useId } from 'react';
+import { type FormEvent, useId, useState } from 'react';
 import { type confirmers, MAX_CONFIRM_TTL_S, MIN_CONFIRM_TTL_S } from '../../../src/domain/policy.ts';
 import type { getPolicy } from '../../../src/operations/commands/safety-policy.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
+import type { PendingChange } from '../changes/change-request.ts';
+import { ConfirmChange } from '../changes/confirm-change.tsx';
 import { ChangeError, LoadError, Loading, Note } from '../ui/feedback.tsx';
 import './administration.css';
 
@@ -55,15 +57,26 @@ export function PolicyPage() {
 
 function Form({ policy }: { policy: ResponseBody<typeof getPolicy>['policy'] }) {
   const change = useChange([POLICY]);
+  const [pending, setPending] = useState<PendingChange | null>(null);
+  const [isApplied, setIsApplied] = useState(false);
   const ttlId = useId();
   const send = (event: FormEvent<HTMLFormElement>): void => {
     event.preventDefault();
     const given = new FormData(event.currentTarget);
-    change.mutate({
-      method: 'PATCH',
-      path: POLICY,
-      body: { confirm_by: given.get('confirm_by'), confirm_ttl_s: Number(given.get('confirm_ttl_s')) },
-    });
+    setIsApplied(false);
+    change.mutate(
+      {
+        method: 'PATCH',
+        path: POLICY,
+        body: { confirm_by: given.get('confirm_by'), confirm_ttl_s: Number(given.get('confirm_ttl_s')) },
+      },
+      {
+        onSuccess: () => setIsApplied(true),
+        onError(problem) {
+          if (problem.code === 'DRY_RUN_REQUIRED') setPending(problem.body as PendingChange);
+        },
+      },
+    );
   };
   return (
     <form className="card narrow-card" onSubmit={send}>
@@ -100,10 +113,23 @@ function Form({ policy }: { policy: ResponseBody<typeof getPolicy>['policy'] }) 
         aria-describedby={`${ttlId}-help`}
       />
       <p id={`${ttlId}-help`} className="quiet small">
-        From {MIN_CONFIRM_TTL_S} to {MAX_CONFIRM_TTL_S.toLocaleString()}. Pending confirmations keep their deadline.
+        From {MIN_CONFIRM_TTL_S} to {MAX_CONFIRM_TTL_S.toLocaleString()}. A shorter deadline also applies to pending
+        confirmations. A looser policy has to be confirmed and does not apply to them.
       </p>
-      <ChangeError error={change.error} />
-      {change.isSuccess && <Note tone="good">Saved.</Note>}
+      {change.error?.code !== 'DRY_RUN_REQUIRED' && <ChangeError error={change.error} />}
+      {isApplied && <Note tone="good">Saved.</Note>}
+      {pending !== null && (
+        <ConfirmChange
+          title="Make the policy looser?"
+          pending={pending}
+          stalePaths={[POLICY]}
+          onClose={() => setPending(null)}
+          onApplied={() => {
+            setPending(null);
+            setIsApplied(true);
+          }}
+        />
+      )}
       <div className="actions">
         <button type="submit" className="button primary" disabled={change.isPending}>
           Save

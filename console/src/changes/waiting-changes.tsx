@@ -24,6 +24,7 @@ const REFRESH_MS = 10_000;
 const titles: Readonly<Record<string, string>> = {
   registerManifest: 'First manifest',
   updateManifest: 'New manifest',
+  updatePolicy: 'Looser safety policy',
 };
 
 /** The change requests that wait for a confirmation, for admins; nothing without any. */
@@ -88,7 +89,7 @@ function Decisions({ of: one }: { of: ChangeRequestEntry }) {
   const needsAnother = useNeedsAnother(one.requested_by);
   const [reason, setReason] = useState('');
   const reasonId = useId();
-  const stalePaths = [CHANGES, '/v1/devices'];
+  const stalePaths = [CHANGES, '/v1/devices', '/v1/tenant/policy'];
   const body = reason.trim() === '' ? {} : { reason: reason.trim() };
   return (
     <div className="actions">

@@ -1,10 +1,12 @@
 import { type Command, Option } from 'commander';
 import { confirmers } from '../../domain/policy.ts';
+import { receivedProblemOf } from '../api.ts';
 import { parseDurationS } from '../argument-parsers.ts';
 import { createCliContext } from '../cli-context.ts';
-import { UsageError } from '../errors.ts';
+import { FailedError, RefusedError, UsageError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { printRecord } from '../print.ts';
+import { type ChangeDryRun, isChangeDryRun, showChangeDryRun } from './change-requests.ts';
 
 interface Policy {
   policy: { confirm_by: string; confirm_ttl_s: number };
@@ -25,7 +27,8 @@ export function addPolicy(program: Command, io: Io): void {
   policy
     .command('set')
     .description(
-      'Changes the policy, also for pending commands. Requires an admin who is signed in; API keys are not accepted.',
+      'Changes the policy. A stricter one applies at once, also to pending commands; a looser one has to be confirmed\n' +
+        'first, and does not apply to pending commands. Requires an admin who is signed in; API keys are not accepted.',
     )
     .addOption(
       new Option(
@@ -34,18 +37,24 @@ export function addPolicy(program: Command, io: Io): void {
       ).choices(confirmers),
     )
     .option('--confirm-ttl <time>', 'time limit for a confirmation, 1m to 1d', parseDurationS)
-    .addHelpText('after', '\nExample:\n  twinkeep policy set --confirm-by person --confirm-ttl 10m')
+    .addHelpText('after', '\nExample:\n  twinkeep policy set --confirm-by person --confirm-ttl 2m')
     .action(async (options: { confirmBy?: string; confirmTtl?: number }, command: Command) => {
       const { confirmBy, confirmTtl } = options;
       if (confirmBy === undefined && confirmTtl === undefined)
         throw new UsageError('give --confirm-by or --confirm-ttl');
       const { api, show } = createCliContext(io, command);
-      const { body } = await api.request<Policy>('PATCH', '/v1/tenant/policy', {
+      const { body } = await api.request<Policy | ChangeDryRun>('PATCH', '/v1/tenant/policy', {
+        acceptStatuses: [409],
         body: {
           ...(confirmBy !== undefined && { confirm_by: confirmBy }),
           ...(confirmTtl !== undefined && { confirm_ttl_s: confirmTtl }),
         },
       });
+      if (isChangeDryRun(body)) {
+        show(body, (dryRun) => showChangeDryRun(io, dryRun));
+        throw new FailedError('the change has to be confirmed first');
+      }
+      if (!('policy' in body)) throw new RefusedError(receivedProblemOf(409, body));
       show(body, (changed) => printRecord(io, changed.policy));
     });
 }

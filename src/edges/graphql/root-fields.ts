@@ -191,7 +191,7 @@ const changes: readonly (Operation | MutationField)[] = [
   addFirmwareKey,
   removeFirmwareKey,
   setFirmwareSigning,
-  updatePolicy,
+  { operation: updatePolicy, typeNames: [null, 'ChangeDryRunRequired'] },
   inviteMember,
   changeMember,
   removeMember,

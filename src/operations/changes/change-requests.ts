@@ -4,12 +4,13 @@ import { type ChangeRequest, changeStatusOf } from '../../domain/change-request.
 import { changeStatusSchema } from '../../domain/enum-schemas.ts';
 import { mayConfirm } from '../../domain/gateway.ts';
 import { iso } from '../../domain/iso-time.ts';
+import { type ConfirmationRules, rulesSince } from '../../domain/policy.ts';
 import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
 import { jsonObject, reason } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { EpochMs, Json, JsonObject, Uuid } from '../../domain/values.ts';
 import { callerRefusal } from '../caller-authorization.ts';
-import { readTenant } from '../commands/gateway-facts.ts';
+import { type CommittedTenant, readTenant } from '../commands/gateway-facts.ts';
 import { flagRefusal } from '../flag-refusal.ts';
 import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import {
@@ -79,16 +80,21 @@ export const listChangeRequests = operation({
   // Change requests are about manifests, and show them.
   alsoScope: 'read:manifests',
   changes: false,
-  needs: ['clock', 'store'],
-  async run({ store, clock }, { input: { limit, cursor, waiting = false }, caller }) {
+  needs: ['actors', 'clock', 'store'],
+  async run(services, { input: { limit, cursor, waiting = false }, caller }) {
+    const { store, clock } = services;
     const listing = { route: 'change-requests', filters: waiting ? { waiting: 'true' } : {} };
     const start = startOf(listing, cursor);
     if (!start.ok) return start;
     const now = clock.now();
     const filter = waiting ? { waitingAt: now } : {};
     const page = await store.changeRequests.list(tenantOf(caller), filter, limit, start.value);
+    const tenant = await readTenant(services, caller);
+    const changes = page.items
+      .map((one) => entryOf(withDeadline(tenant, one), now))
+      .filter(({ status }) => !waiting || status === 'awaiting_confirmation');
     return done({
-      body: { changes: page.items.map((one) => entryOf(one, now)), next_cursor: cursorAfter(listing, page) },
+      body: { changes, next_cursor: cursorAfter(listing, page) },
       cursors: cursorsIn(listing, page),
     });
   },
@@ -107,10 +113,12 @@ export const getChangeRequest = operation({
   alsoScope: 'read:manifests',
   changes: false,
   refuses: ['NOT_FOUND'],
-  needs: ['clock', 'store'],
+  needs: ['actors', 'clock', 'store'],
   async run(services, { input, caller }) {
     const found = await findChange(services, caller, input.change_id);
-    return found.ok ? done({ body: { change: recordOf(found.value, services.clock.now()) } }) : found;
+    if (!found.ok) return found;
+    const request = withDeadline(await readTenant(services, caller), found.value);
+    return done({ body: { change: recordOf(request, services.clock.now()) } });
   },
 });
 
@@ -175,14 +183,14 @@ export const refuseChange = operation({
   auditSubject: ({ input }) => `change:${input.change_id}`,
   refuses: ['NOT_FOUND', 'FORBIDDEN', 'CONFLICT', 'ILLEGAL_TRANSITION'],
   example: { input: { reason: 'The gate must stay critical.' } },
-  needs: ['clock', 'locks', 'store'],
+  needs: ['actors', 'clock', 'locks', 'store'],
   run(services, { input, caller, idempotent }) {
     return withChangeLock(services, input.change_id, async () => {
       const found = await findChange(services, caller, input.change_id);
       if (!found.ok) return found;
       const allowed = operationOf(found.value, caller);
       if (!allowed.ok) return allowed;
-      const ended = notWaiting(services, found.value);
+      const ended = notWaiting(services, await readTenant(services, caller), found.value);
       if (ended !== null) return ended;
       const answer = { body: { status: 'refused' as const, change_id: input.change_id } };
       const end = { status: 'refused', reason: input.reason ?? null, ...decision(services, caller) } as const;
@@ -210,12 +218,25 @@ const withChangeLock = <T>({ locks }: Pick<Services, 'locks'>, id: Uuid, work: (
 
 function notWaiting(
   { clock }: Pick<Services, 'clock'>,
+  tenant: CommittedTenant,
   request: ChangeRequest,
 ): { ok: false; refusal: Refusal } | null {
-  const status = changeStatusOf(request, clock.now());
+  const status = changeStatusOf(withDeadline(tenant, request), clock.now());
   if (status === 'awaiting_confirmation') return null;
   return refuse('ILLEGAL_TRANSITION', `The change is ${status}, not awaiting confirmation.`);
 }
+
+/** The rules for a change request: the policy, and stricter ones since it began to wait. */
+const changeRules = ({ snapshot }: CommittedTenant, { createdAt }: ChangeRequest): ConfirmationRules => {
+  const { policy, earlierRules = [] } = snapshot.context.fixed;
+  return rulesSince(policy, earlierRules, createdAt);
+};
+
+/** With the deadline by these rules: a shorter time of the policy applies to what waits at once. */
+const withDeadline = (tenant: CommittedTenant, request: ChangeRequest): ChangeRequest => ({
+  ...request,
+  expiresAt: Math.min(request.expiresAt, request.createdAt + changeRules(tenant, request).confirm_ttl_s * 1_000),
+});
 
 type Confirmation = Call<{ change_id: Uuid }>;
 type ConfirmServices = Pick<Services, (typeof confirmableNeeds)[number]>;
@@ -240,9 +261,9 @@ async function confirmationRefusal(
   request: ChangeRequest,
   tokenHash: string | null,
 ): Promise<{ ok: false; refusal: Refusal } | null> {
-  const { snapshot } = await readTenant(services, caller);
   const claim = tokenHash === null ? { inbox: true as const } : { holdsToken: tokenHash === request.tokenHash };
-  const allowed = mayConfirm(snapshot.context.fixed.policy, request.requestedBy, caller.principal, claim);
+  const rules = changeRules(await readTenant(services, caller), request);
+  const allowed = mayConfirm(rules, request.requestedBy, caller.principal, claim);
   return allowed.ok ? null : allowed;
 }
 
@@ -262,7 +283,7 @@ function confirm(
     if (stopped !== null) return stopped;
     const unconfirmed = await confirmationRefusal(services, caller, request, tokenHash);
     if (unconfirmed !== null) return unconfirmed;
-    const ended = notWaiting(services, request);
+    const ended = notWaiting(services, await readTenant(services, caller), request);
     if (ended !== null) return ended;
     return apply(services, call, request, allowed.value);
   });

@@ -1,5 +1,6 @@
 import type { ZodType } from 'zod';
 import type { JsonObject } from '../../domain/values.ts';
+import { updatePolicy } from '../commands/safety-policy.ts';
 import { registerManifest, storedManifestBase, updateManifest } from '../devices/manifests.ts';
 import type { Operation, Services } from '../operation.ts';
 
@@ -17,10 +18,14 @@ export interface ConfirmableChange {
   storedBase(services: Pick<Services, 'store'>, input: JsonObject): Promise<string>;
 }
 
+/** Every conflict ends the request. */
+const notCompared: ConfirmableChange['storedBase'] = async () => '';
+
 /** The operations that call `applyOrRequest`, by name. */
 export const confirmableOperations: Readonly<Record<string, ConfirmableChange>> = Object.fromEntries(
-  [registerManifest, updateManifest].map((operation: ConfirmableOperation) => [
-    operation.name,
-    { operation, storedBase: storedManifestBase },
-  ]),
+  [
+    { operation: registerManifest, storedBase: storedManifestBase },
+    { operation: updateManifest, storedBase: storedManifestBase },
+    { operation: updatePolicy, storedBase: notCompared },
+  ].map((one: ConfirmableChange) => [one.operation.name, one]),
 );

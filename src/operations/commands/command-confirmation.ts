@@ -1,10 +1,13 @@
 import { z } from 'zod';
 import { mayConfirm } from '../../domain/gateway.ts';
 import { iso } from '../../domain/iso-time.ts';
+import { type ConfirmationRules, rulesSince, type SafetyPolicy } from '../../domain/policy.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
-import { SYSTEM, type Uuid } from '../../domain/values.ts';
-import type { CommandEvent } from '../../machines/command-types.ts';
+import { type EpochMs, SYSTEM, type Uuid } from '../../domain/values.ts';
+import { confirmationDeadline } from '../../machines/command-judgement.ts';
+import type { CommandContext, CommandEvent, CommandFixed } from '../../machines/command-types.ts';
+import type { PlanContext } from '../../machines/plan-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
 import type { Answer, Call, Caller, Services } from '../operation.ts';
@@ -75,17 +78,20 @@ export async function sendConfirmation(
   { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
   { tenant, target, command, tokenHash, previewHash }: ConfirmationRequest,
 ): Promise<Outcome<Answer<z.infer<typeof confirmedBody>>>> {
-  const { id, messageId, action, params, confirmation } = command.snapshot.context.fixed;
+  const { fixed } = command.snapshot.context;
+  const { id, messageId, action, params, confirmation } = fixed;
+  const since = await waitingSince(services, fixed);
   const release = await findRequestedRelease(services, caller, { action, params });
   // Read last, so that a policy changed during the lookups above applies.
   const current = services.actors.peek<TenantContext>(tenant.ref) ?? tenant;
+  const rules = confirmationRules(current, fixed, since);
   const preview = previewOf(services, target, action, params);
   const event: CommandEvent = {
     type: 'confirm',
     at: services.clock.now(),
     by: caller.principal,
     tokenHash,
-    policy: current.snapshot.context.fixed.policy,
+    rules,
     facts: gatewayFacts(services, current, target, { action, params, dryRun: false, confirmed: true, release }),
     session: target.session,
     effect: { preview, isNamed: previewHash === undefined ? null : previewHash === hashPreview(preview) },
@@ -97,7 +103,7 @@ export async function sendConfirmation(
   const body = {
     status: 'dry_run_required' as const,
     reason: reply.refusal.detail,
-    expires_at: iso(confirmation.expiresAt),
+    expires_at: iso(confirmationDeadline(fixed, rules)),
     command_id: id,
     preview: preview as z.infer<typeof previewBody>,
     preview_hash: hashPreview(preview),
@@ -105,17 +111,46 @@ export async function sendConfirmation(
   return done({ status: 409, body });
 }
 
-/**
- * Checks the policy for this confirmer and a command requested by `requester`; without `requester`, checks only what
- * applies to every command.
- */
-export function checkConfirmPolicy(
-  { snapshot }: CommittedTenant,
-  { principal }: Caller,
-  requester = SYSTEM,
-): Outcome<null> {
-  const allowed = mayConfirm(snapshot.context.fixed.policy, requester, principal, { inbox: true });
+/** Checks the current policy for this confirmer: what applies to every command, or to those of `requester`. */
+export function checkConfirmPolicy(tenant: CommittedTenant, { principal }: Caller, requester = SYSTEM): Outcome<null> {
+  const allowed = mayConfirm(policyOf(tenant), requester, principal, { inbox: true });
   return allowed.ok ? done(null) : allowed;
+}
+
+/** Checks all rules that apply to a waiting command. */
+export async function checkCommandPolicy(
+  services: Pick<Services, 'actors'>,
+  tenant: CommittedTenant,
+  { principal }: Caller,
+  { fixed }: CommandContext,
+): Promise<Outcome<null>> {
+  const rules = confirmationRules(tenant, fixed, await waitingSince(services, fixed));
+  const allowed = mayConfirm(rules, fixed.requestedBy, principal, { inbox: true });
+  return allowed.ok ? done(null) : allowed;
+}
+
+const policyOf = ({ snapshot }: CommittedTenant): SafetyPolicy => snapshot.context.fixed.policy;
+
+/** When the command began to wait; for that of a plan, when the plan began. */
+async function waitingSince(
+  { actors }: Pick<Services, 'actors'>,
+  { requestedAt, origin }: Pick<CommandFixed, 'requestedAt' | 'origin'>,
+): Promise<EpochMs> {
+  if (origin.plan === null) return requestedAt;
+  const ref = { kind: 'plan', id: origin.plan.id } as const;
+  const plan = actors.peek<PlanContext>(ref) ?? (await actors.read<PlanContext>(ref));
+  return Math.min(requestedAt, plan?.snapshot.context.fixed.createdAt ?? requestedAt);
+}
+
+/** The rules for a waiting command. The time to confirm it counts from its request, also for that of a plan. */
+export function confirmationRules(
+  { snapshot }: CommittedTenant,
+  { requestedAt }: Pick<CommandFixed, 'requestedAt'>,
+  since = requestedAt,
+): ConfirmationRules {
+  const { policy, earlierRules = [] } = snapshot.context.fixed;
+  const { confirm_by } = rulesSince(policy, earlierRules, since);
+  return { ...rulesSince(policy, earlierRules, requestedAt), confirm_by };
 }
 
 /** Whether the requester of a command may also confirm it, by the current policy. */

@@ -4,12 +4,15 @@ import { done } from '../../domain/refusals.ts';
 import { jsonObject, reason } from '../../domain/request-fields.ts';
 import { namedProperties, type Preview } from '../../domain/twin.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
+import type { EpochMs } from '../../domain/values.ts';
+import { confirmationDeadline } from '../../machines/command-judgement.ts';
 import type { CommandFixed, Confirmation } from '../../machines/command-types.ts';
 import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, paging, startOf } from '../inputs.ts';
 import { operation, type Services, tenantOf } from '../operation.ts';
 import {
-  checkConfirmPolicy,
+  checkCommandPolicy,
   confirmationResponses,
+  confirmationRules,
   confirmedBody,
   confirmedPreview,
   loadConfirmationTarget,
@@ -57,10 +60,14 @@ export const listConfirmations = operation({
     const start = startOf(listing, cursor);
     if (!start.ok) return start;
     const page = await store.commands.awaitingConfirmation(tenantOf(caller), clock.now(), limit, start.value);
-    const commands = page.items.map(({ context }) => context as unknown as StoredCommand);
+    const tenant = await readTenant(services, caller);
+    const deadlineOf = (command: StoredCommand) => confirmationDeadline(command, confirmationRules(tenant, command));
+    const commands = page.items
+      .map(({ context }) => context as unknown as StoredCommand)
+      .filter((command) => clock.now() < deadlineOf(command));
     const targets = await loadTargets(services, caller, [...new Set(commands.map(({ deviceId }) => deviceId))]);
     const confirmations = commands.map((command) =>
-      entryOf(command, currentPreview(services, command, targets.get(command.deviceId))),
+      entryOf(command, deadlineOf(command), currentPreview(services, command, targets.get(command.deviceId))),
     );
     return done({
       body: { confirmations, next_cursor: cursorAfter(listing, page) },
@@ -80,10 +87,10 @@ function currentPreview(services: Pick<Services, 'actors'>, command: StoredComma
   return namedProperties((command.confirmation as Confirmation).preview);
 }
 
-function entryOf(command: StoredCommand, shown: Preview): Entry {
+function entryOf(command: StoredCommand, expiresAt: EpochMs, shown: Preview): Entry {
   const plan = command.origin?.plan ?? null;
   const { id, deviceId, action, params, requestedBy, requestedAt } = command;
-  const { reason, expiresAt } = command.confirmation as Confirmation;
+  const { reason } = command.confirmation as Confirmation;
   return {
     command_id: id,
     device_id: deviceId,
@@ -126,9 +133,7 @@ export const approveConfirmation = operation({
       readTenant(services, caller),
       findCommand(services, caller, input.command_id),
     ]);
-    return command.ok
-      ? checkConfirmPolicy(tenant, caller, command.value.snapshot.context.fixed.requestedBy)
-      : done(null);
+    return command.ok ? checkCommandPolicy(services, tenant, caller, command.value.snapshot.context) : done(null);
   },
   async run(services, call) {
     const { input, caller } = call;

@@ -1,9 +1,12 @@
 import { z } from 'zod';
+import type { ChangePreview } from '../../domain/change-request.ts';
 import { confirmerSchema } from '../../domain/enum-schemas.ts';
-import { MAX_CONFIRM_TTL_S, MIN_CONFIRM_TTL_S } from '../../domain/policy.ts';
+import { looserRules, MAX_CONFIRM_TTL_S, MIN_CONFIRM_TTL_S, type SafetyPolicy } from '../../domain/policy.ts';
 import { done } from '../../domain/refusals.ts';
+import type { Snapshot } from '../../machines/definition.ts';
 import type { TenantContext, TenantEvent } from '../../machines/tenant-types.ts';
-import { operation, tenantOf } from '../operation.ts';
+import { applyOrRequest, changeDryRun, confirmationResponse } from '../changes/confirmed-change.ts';
+import { operation } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
 import { readTenant } from './gateway-facts.ts';
 
@@ -13,11 +16,10 @@ const confirmBy = confirmerSchema.meta({
     'requester, whatever key or token is used. `person`: only a cookie session or a user’s token; not an API key, and ' +
     'not through `/mcp`',
 });
-const confirmTtl = z
-  .int()
-  .min(MIN_CONFIRM_TTL_S)
-  .max(MAX_CONFIRM_TTL_S)
-  .meta({ description: 'Seconds to confirm a command or a change; what waits already keeps its deadline' });
+const confirmTtl = z.int().min(MIN_CONFIRM_TTL_S).max(MAX_CONFIRM_TTL_S).meta({
+  description:
+    'Seconds to confirm a command or a change. A shorter time applies to what waits already, a longer one does not',
+});
 
 const policy = z.object({ confirm_by: confirmBy, confirm_ttl_s: confirmTtl }).meta({ id: 'SafetyPolicy' });
 const answer = z.object({ policy });
@@ -43,30 +45,52 @@ export const getPolicy = operation({
 export const updatePolicy = operation({
   name: 'updatePolicy',
   summary:
-    'Change who may confirm critical commands and changes, including waiting ones; omitted members are unchanged',
+    'Change who may confirm critical commands and changes. Stricter rules apply at once, also to what waits; looser ones must be confirmed, and do not apply to what waits',
   input: z.strictObject({ confirm_by: confirmBy.optional(), confirm_ttl_s: confirmTtl.optional() }),
-  output: answer,
+  output: z.union([answer, changeDryRun]),
+  responses: { 200: { when: 'The policy is in force', body: answer }, 409: confirmationResponse },
   role: 'admin',
   scope: 'write:tenant',
   changes: true,
   audit: 'journal',
   personOnly: true,
   example: { input: { confirm_by: 'another_principal' }, output: EXAMPLE },
-  needs: ['actors', 'clock'],
-  async run(services, { input: { confirm_by, confirm_ttl_s }, caller }) {
-    const event: TenantEvent = {
-      type: 'policy.set',
-      at: services.clock.now(),
-      by: caller.principal,
-      policy: {
-        ...(confirm_by !== undefined && { confirm_by }),
-        ...(confirm_ttl_s !== undefined && { confirm_ttl_s }),
-      },
+  refuses: ['CONFLICT'],
+  needs: ['actors', 'audit', 'clock', 'newId', 'store'],
+  async run(services, call) {
+    const { input, caller } = call;
+    const { ref, snapshot } = await readTenant(services, caller);
+    const { policy: before } = snapshot.context.fixed;
+    const policy: Partial<SafetyPolicy> = {
+      ...(input.confirm_by !== undefined && { confirm_by: input.confirm_by }),
+      ...(input.confirm_ttl_s !== undefined && { confirm_ttl_s: input.confirm_ttl_s }),
     };
-    const reply = await sendToActor(services, { kind: 'tenant', id: tenantOf(caller) }, event, undefined, {
-      allowNoOp: true,
+    const after = { ...before, ...policy };
+    const weaker = looserRules(before, after);
+    const change = {
+      ...{ operation: 'updatePolicy', subject: `tenant:${ref.id}` },
+      base: `policy:${before.confirm_by}:${before.confirm_ttl_s}`,
+      preview: weaker.length === 0 ? null : { weaker, changes: changesOf(before, after) },
+    };
+    return applyOrRequest(services, call, change, async (applied) => {
+      const event: TenantEvent = {
+        ...{ type: 'policy.set', at: services.clock.now(), by: caller.principal, policy },
+        ...(applied && { change: applied, loosened: before }),
+      };
+      const answered = ({ context }: Pick<Snapshot, 'context'>) => ({
+        body: { policy: (context as TenantContext).fixed.policy },
+      });
+      const reply = await sendToActor(services, ref, event, (_, now) => call.idempotent?.toRow(answered(now)), {
+        allowNoOp: true,
+      });
+      return reply.ok ? done(answered(reply.value.snapshot)) : reply;
     });
-    if (!reply.ok) return reply;
-    return done({ body: { policy: (reply.value.snapshot.context as TenantContext).fixed.policy } });
   },
 });
+
+const changesOf = (before: SafetyPolicy, after: SafetyPolicy): ChangePreview['changes'] =>
+  Object.fromEntries(
+    (['confirm_by', 'confirm_ttl_s'] as const)
+      .filter((name) => before[name] !== after[name])
+      .map((name) => [name, { from: before[name], to: after[name] }]),
+  );

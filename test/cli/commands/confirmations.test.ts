@@ -150,9 +150,14 @@ describe('twinkeep confirmations', () => {
 describe('twinkeep policy', () => {
   it('shows the policy and changes it', async () => {
     expect((await run('policy')).stdout).toBe('confirm_by     requester\nconfirm_ttl_s  300\n');
-    const set = await run('policy', 'set', '--confirm-by', 'person', '--confirm-ttl', '10m', '--json');
-    expect(JSON.parse(set.stdout)).toEqual({ policy: { confirm_by: 'person', confirm_ttl_s: 600 } });
+    const set = await run('policy', 'set', '--confirm-by', 'person', '--confirm-ttl', '2m', '--json');
+    expect(JSON.parse(set.stdout)).toEqual({ policy: { confirm_by: 'person', confirm_ttl_s: 120 } });
     expect(JSON.parse((await run('policy', 'show', '--json')).stdout)).toEqual(JSON.parse(set.stdout));
+    const looser = await run('policy', 'set', '--confirm-by', 'requester');
+    expect([looser.code, looser.stdout]).toEqual([1, expect.stringContaining('twinkeep changes approve')]);
+    const change = /changes approve (\S+)/.exec(looser.stdout)?.[1] as string;
+    expect((await run('changes', 'approve', change, '--yes')).stdout).toBe('applied\n');
+    expect((await run('policy')).stdout).toContain('requester');
   });
 
   it('ends with 2 for invalid options, and with 1 for a refusal of the service', async () => {

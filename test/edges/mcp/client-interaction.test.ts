@@ -1,9 +1,11 @@
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { ElicitRequestSchema, type ElicitResult, type Progress } from '@modelcontextprotocol/sdk/types.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { SafetyPolicy } from '../../../src/domain/policy.ts';
 import { eventually } from '../../support/clock.ts';
 import type { HttpService } from '../../support/http-service.ts';
 import { callTool, codeOf, mcpClient, structured, transports } from '../../support/mcp.ts';
+import { setPolicy } from '../../support/safety-policy.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
 // Messages during a tool call: elicitation, progress and cancellation.
@@ -147,8 +149,7 @@ describe.each(transports)('over %s', (transport) => {
 
     it.each(['person', 'another_principal'])('has no dialogue if the policy is %s', async (confirm_by) => {
       const id = await device('smart_lock');
-      const policy = await mine.call('PATCH', '/tenant/policy', { confirm_by }, { token: await fresh() });
-      expect(policy.status).toBe(200);
+      await setPolicy(mine, { confirm_by } as Partial<SafetyPolicy>, { token: await fresh() });
       try {
         const result = await requested(yes, unlock(id));
         expect(requests).toEqual([]);
@@ -157,7 +158,7 @@ describe.each(transports)('over %s', (transport) => {
         const { dry_run_token } = structured(result);
         expect(codeOf(await callTool(client, 'confirm_proto_command', { dry_run_token }))).toBe('CONFIRMATION_FAILED');
       } finally {
-        await mine.call('PATCH', '/tenant/policy', { confirm_by: 'requester' }, { token: await fresh() });
+        await setPolicy(mine, { confirm_by: 'requester' }, { token: await fresh() });
       }
     });
   });

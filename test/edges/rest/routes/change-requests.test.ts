@@ -3,9 +3,11 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { ChangeRequest } from '../../../../src/domain/change-request.ts';
 import { changeDigest } from '../../../../src/operations/changes/confirmed-change.ts';
 import { DataRefused } from '../../../../src/store/contract.ts';
+import { type Confirmer, confirmers } from '../../../../src/domain/policy.ts';
 import { queryGraphql } from '../../../support/graphql.ts';
 import type { CallResult } from '../../../support/http-service.ts';
 import { callTool, codeOf, mcpClient } from '../../../support/mcp.ts';
+import { setPolicy } from '../../../support/safety-policy.ts';
 import { mine, other, service, withTwoTenants } from '../two-tenants.ts';
 
 withTwoTenants();
@@ -44,7 +46,7 @@ const refuse = (id: string, body: object = {}, sent = as('owner')) =>
   mine.call('POST', `/change-requests/${id}/refuse`, body, sent);
 const show = async (id: string) => (await mine.call('GET', `/change-requests/${id}`)).body.change;
 const waiting = async () => (await mine.call('GET', '/change-requests?waiting=true')).body.changes;
-const policy = (confirm_by: string) => mine.call('PATCH', '/tenant/policy', { confirm_by });
+const policy = (confirm_by: Confirmer) => setPolicy(mine, { confirm_by });
 const coded = ({ status, body }: CallResult) => [status, body.code];
 /** Runs before the next commit of the device, which fails if this does. */
 const beforeNextCommit = (run: () => Promise<void>) => {
@@ -387,7 +389,7 @@ describe('under the policy', () => {
     expect((await confirm(id, token)).status).toBe(200);
   });
 
-  it.each(['requester', 'another_principal', 'person'])('%s, no key and no agent decides', async (by) => {
+  it.each(confirmers)('%s, no key and no agent decides', async (by) => {
     await policy(by);
     const { change_id: id, dry_run_token: token } = await lower();
     const key = (await mine.call('POST', '/auth/api-keys', { name: 'agent', scopes: ['*:*'] }, as('admin'))).body.key;

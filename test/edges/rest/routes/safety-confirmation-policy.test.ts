@@ -7,6 +7,7 @@ import { approveConfirmation } from '../../../../src/operations/commands/confirm
 import { browserAt } from '../../../support/browser.ts';
 import { fakeCredential, fakeVerifier } from '../../../support/fake-verifier.ts';
 import type { CallResult, HttpService } from '../../../support/http-service.ts';
+import { setPolicy } from '../../../support/safety-policy.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../../support/test-tenant.ts';
 
 // Every combination of policy, principal and path: a command is sent exactly if the policy allows it.
@@ -130,13 +131,13 @@ const roads: Record<
 };
 
 const statusOf = async (id: string) => (await mine.call('GET', `/commands/${id}`)).body.command.status;
-const setPolicy = async (confirm_by: SafetyPolicy['confirm_by']) =>
-  expect((await mine.call('PATCH', '/tenant/policy', { confirm_by })).body.policy.confirm_by).toBe(confirm_by);
+const setConfirmers = async (confirm_by: SafetyPolicy['confirm_by']) =>
+  expect((await setPolicy(mine, { confirm_by })).confirm_by).toBe(confirm_by);
 
 describe.each(confirmers)('under %s', (policy) => {
   describe.each(Object.entries(roads))('%s', (_, { request, confirm }) => {
     it.each(people)('is allowed or refused for $who as the policy requires', async ({ who, isRequester, isPerson }) => {
-      await setPolicy(policy);
+      await setConfirmers(policy);
       const waiting = await request();
       const answer = await confirm(waiting, credentials[who] as string);
       if (allowed(policy, isRequester, isPerson)) {
@@ -156,7 +157,7 @@ describe.each(confirmers)('under %s', (policy) => {
       ['a key for intents', 403, 'INSUFFICIENT_SCOPE'],
       ['nobody', 401, 'UNAUTHENTICATED'],
     ] as const)('is refused to %s', async (who, status, code) => {
-      await setPolicy(policy);
+      await setConfirmers(policy);
       const waiting = await request();
       const answer = await confirm(waiting, credentials[who] as string);
       expect([answer.status, answer.body.code]).toEqual([status, code]);
@@ -164,7 +165,7 @@ describe.each(confirmers)('under %s', (policy) => {
     });
 
     it('is not found for users of another tenant', async () => {
-      await setPolicy(policy);
+      await setConfirmers(policy);
       const waiting = await request();
       const answer = await confirm(waiting, credentials['somebody of another tenant'] as string);
       expect([answer.status, answer.body.code]).toEqual([404, 'NOT_FOUND']);
@@ -186,7 +187,7 @@ describe('no other request leads to a dispatch', () => {
   });
 
   it('a WebSocket ticket confirms nothing', async () => {
-    await setPolicy('requester');
+    await setConfirmers('requester');
     const waiting = await unlock();
     const ticket = await service.call('POST', '/ws/ticket', { token: mine.tokens.admin });
     expect((await byInbox(waiting, ticket.body.ticket)).status).toBe(401);
@@ -194,7 +195,7 @@ describe('no other request leads to a dispatch', () => {
   });
 
   it('a token from /mcp is not a person’s, for any claim of its verifier', async () => {
-    await setPolicy('person');
+    await setConfirmers('person');
     const { command_id } = await unlock();
     const asking = { via: 'mcp', requestId: v7(), address: '127.0.0.1' };
     const caller = await service.identity.authenticate(credentials['another by cookie'] as string, asking);
@@ -209,7 +210,7 @@ describe('no other request leads to a dispatch', () => {
 
   it('a stored response is withheld when the policy would refuse its request now', async () => {
     const headers = { 'idempotency-key': v7() };
-    await setPolicy('requester');
+    await setConfirmers('requester');
     const waiting = await unlock();
     const approve = (who: string) =>
       mine.call(
@@ -219,16 +220,16 @@ describe('no other request leads to a dispatch', () => {
         { token: credentials[who] as string, headers },
       );
     expect((await approve('the requester’s own key')).status).toBe(202);
-    await setPolicy('person');
+    await setConfirmers('person');
     expect((await approve('the requester’s own key')).body.code).toBe('CONFIRMATION_FAILED');
     expect((await approve('the requester by cookie')).headers.get('idempotent-replayed')).toBe('true');
-    await setPolicy('another_principal');
+    await setConfirmers('another_principal');
     expect((await approve('the requester by cookie')).body.code).toBe('CONFIRMATION_FAILED');
   });
 
   it('a stored response of a confirmation by token is withheld from a key when the policy requires a person', async () => {
     const headers = { 'idempotency-key': v7() };
-    await setPolicy('requester');
+    await setConfirmers('requester');
     const { dry_run_token } = await unlock();
     const confirm = (who: string) =>
       mine.call(
@@ -238,31 +239,31 @@ describe('no other request leads to a dispatch', () => {
         { token: credentials[who] as string, headers },
       );
     expect((await confirm('the requester’s own key')).status).toBe(202);
-    await setPolicy('person');
+    await setConfirmers('person');
     expect((await confirm('the requester’s own key')).body.code).toBe('CONFIRMATION_FAILED');
     expect((await confirm('the requester by token')).headers.get('idempotent-replayed')).toBe('true');
   });
 
   it('the policy at the time of the confirmation decides, not the one at the request', async () => {
-    await setPolicy('requester');
+    await setConfirmers('requester');
     const waiting = await unlock();
-    await setPolicy('person');
+    await setConfirmers('person');
     expect((await byToken(waiting, credentials['the requester’s own key'] as string)).body.code).toBe(
       'CONFIRMATION_FAILED',
     );
     expect((await byInbox(waiting, credentials['another’s key'] as string)).body.code).toBe('CONFIRMATION_FAILED');
-    await setPolicy('requester');
+    await setConfirmers('requester');
     expect((await byToken(waiting, credentials['the requester’s own key'] as string)).status).toBe(202);
   });
 });
 
 it('a policy that changes during the lookup of a token applies', async () => {
-  await setPolicy('requester');
+  await setConfirmers('requester');
   const waiting = await sendRequest(`/device/${lock}/command`, { action: 'unlock' });
   const { commands } = service.services.store;
   const { byToken: find } = commands;
   commands.byToken = async (...given) => {
-    await setPolicy('another_principal');
+    await setConfirmers('another_principal');
     return find(...given);
   };
   const answer = await byToken(waiting, mine.tokens.user);
@@ -296,7 +297,7 @@ describe('credentials as users and programs obtain them', () => {
     ['another_principal', { requester: [403, 403, 403, 403], another: [202, 202, 202, 202] }],
     ['person', { requester: [202, 202, 403, 403], another: [202, 202, 403, 403] }],
   ] as const)('under %s', async (policy, expected) => {
-    await setPolicy(policy);
+    await setConfirmers(policy);
     const kinds = { requester: await allOf(mine.tokens.user), another: await allOf(mine.tokens.admin) };
     for (const who of ['requester', 'another'] as const) {
       const answered: number[] = [];
@@ -309,7 +310,7 @@ describe('credentials as users and programs obtain them', () => {
   });
 
   it('a token that was presented at /mcp loosens no policy, and neither does a key', async () => {
-    await setPolicy('person');
+    await setConfirmers('person');
     const made = await mine.call('POST', '/auth/api-keys', { name: 'agent', scopes: ['all'] });
     const seen = await service.token(decodeJwt(mine.tokens.owner).sub as string);
     await service.identity.authenticate(seen, { via: 'mcp', requestId: v7(), address: null });

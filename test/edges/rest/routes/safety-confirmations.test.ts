@@ -1,6 +1,7 @@
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { CallOptions, HttpService } from '../../../support/http-service.ts';
+import { setPolicy } from '../../../support/safety-policy.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../../support/test-tenant.ts';
 
 let service: HttpService;
@@ -50,6 +51,7 @@ describe('GET /confirmations', () => {
             params: {},
             reason,
             preview,
+            preview_hash: expect.stringMatching(/^[0-9a-f]{64}$/),
             requested_by: requester,
             requested_at: new Date(service.clock.now()).toISOString(),
             expires_at,
@@ -209,11 +211,11 @@ describe('POST /confirmations/{command_id}/approve', () => {
     expect(coded(await refuse(normal.body.command_id))).toEqual([409, 'ILLEGAL_TRANSITION']);
   });
 
-  it('is possible until the announced deadline, for any later policy', async () => {
+  it('is possible until the announced deadline, also under a later policy with more time', async () => {
     await mine.call('PATCH', '/tenant/policy', { confirm_ttl_s: 60 });
     const [kept, late] = [await unlock(), await unlock()];
     expect(Date.parse(kept.expires_at)).toBe(service.clock.now() + 60_000);
-    await mine.call('PATCH', '/tenant/policy', { confirm_ttl_s: 86_400 });
+    await setPolicy(mine, { confirm_ttl_s: 86_400 });
     service.clock.advance(59_999);
     expect((await approve(kept.command_id)).status).toBe(202);
     service.clock.advance(1);
