@@ -1,4 +1,4 @@
-import type { StateChanges } from '../domain/twin.ts';
+import type { Preview, StateChanges } from '../domain/twin.ts';
 import type { ReceivedProblem } from './errors.ts';
 import type { Io } from './io.ts';
 import { escapeForTerminal, escapeJson } from './terminal-text.ts';
@@ -63,3 +63,12 @@ export const formatChanges = ({ bold }: Pick<Io['outColors'], 'bold'>, changes: 
   Object.entries(changes ?? {}).map(
     ([name, { from, to }]) => `${name}: ${JSON.stringify(from)} → ${bold(JSON.stringify(to))}`,
   );
+
+/** The contents of a preview: the changes, and the release that an update installs. */
+export const formatPreview = (
+  colors: Pick<Io['outColors'], 'bold'>,
+  { changes, firmware }: Pick<Preview, 'changes' | 'firmware'>,
+): string[] => [
+  ...formatChanges(colors, changes),
+  ...Object.entries(firmware ?? {}).map(([name, value]) => `firmware ${name}: ${value ?? 'unknown'}`),
+];

@@ -1,6 +1,6 @@
 import { entryBytes, isObject, jsonBytes, jsonEqual, setOwn } from './json/value.ts';
 import type { Capability } from './manifest.ts';
-import type { Json, JsonObject } from './values.ts';
+import type { Json, JsonObject, Uuid } from './values.ts';
 
 /** Maximum size of a reported state's JSON text after the merge (contract §4). */
 export const MAX_STATE_BYTES = 32 * 1024;
@@ -186,6 +186,19 @@ export interface Preview {
   current: JsonObject;
   expected: JsonObject | null;
   changes: StateChanges | null;
+  /** For `update_firmware`. */
+  firmware?: FirmwarePreview;
+}
+
+/** The release that an update installs. */
+export interface FirmwarePreview {
+  version: string;
+  /** Host, with the port unless it is the scheme's, that the device downloads from. */
+  url_host: string | null;
+  /** SHA-256, hex. */
+  checksum: string | null;
+  /** Null if it was released by an earlier version of the service. */
+  released_by: Uuid | null;
 }
 
 export function preview(

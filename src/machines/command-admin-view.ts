@@ -1,4 +1,5 @@
 import { iso } from '../domain/iso-time.ts';
+import type { Preview } from '../domain/twin.ts';
 import type { EpochMs, Json, JsonObject, Principal } from '../domain/values.ts';
 import type { CommandContext, PlanOrigin } from './command-types.ts';
 import { assertEmpty } from './definition.ts';
@@ -29,7 +30,7 @@ export function toAdminView({ fixed, live }: CommandContext): JsonObject {
     confirmation: confirmation && {
       expires_at: iso(confirmation.expiresAt),
       reason: confirmation.reason,
-      preview: { ...confirmation.preview },
+      preview: previewView(confirmation.preview),
       asked: confirmation.asked,
     },
     confirmed_by: confirmedBy && principal(confirmedBy),
@@ -69,4 +70,9 @@ const principal = ({ kind, id, key, via }: Principal): JsonObject => ({
   ...{ kind, id },
   ...(via !== undefined && { via }),
   ...(key !== undefined && { key }),
+});
+
+const previewView = ({ firmware, ...preview }: Preview): JsonObject => ({
+  ...preview,
+  ...(firmware && { firmware: { ...firmware } }),
 });

@@ -75,6 +75,14 @@ const commonFixed = {
         current: storedJsonObject,
         expected: storedJsonObject.nullable(),
         changes: storedChanges.nullable(),
+        firmware: z
+          .strictObject({
+            version: z.string(),
+            url_host: z.string().nullable(),
+            checksum: z.string().nullable(),
+            released_by: uuid.nullable(),
+          })
+          .exactOptional(),
       }),
       asked: z.boolean(),
     })

@@ -56,6 +56,7 @@ eachStore('two processes', (backend) => {
         ...{ id: newId(), tenantId: newId(), deviceType: 'smart_light', version: '1.0.0', notes: null, url: null },
         ...{ status: 'draft', rolloutPercent: 100, checksum: 'a'.repeat(64), createdAt: 1, releasedAt: null },
         ...{ artifact: { name: used, bytes: 300_000 }, size: 300_000, signature: null, signatureKeyId: null },
+        releasedBy: null,
       });
       clock.advance(HOUR_MS + 1);
       const young = await receive(two);

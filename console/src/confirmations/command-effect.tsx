@@ -1,4 +1,5 @@
 import { DeviceName } from '../devices/device-name.tsx';
+import { useUserNames } from '../people/user-names.ts';
 import { humanize, sentenceCase } from '../ui/text-format.ts';
 import { ObjectMembers, Value } from '../ui/values.tsx';
 import type { PendingConfirmation } from './pending-confirmation.ts';
@@ -8,7 +9,8 @@ type PreviewedCommand = Pick<PendingConfirmation, 'preview' | 'params' | 'device
 
 /** Expected effect of a command: reported state before and after. */
 export function CommandEffect({ of: { preview, params, compensation, device_id } }: { of: PreviewedCommand }) {
-  const { changes, expected } = preview;
+  const { changes, expected, firmware } = preview;
+  const nameOf = useUserNames();
   const parameters = <ObjectMembers of={params} />;
   return (
     <>
@@ -46,6 +48,11 @@ export function CommandEffect({ of: { preview, params, compensation, device_id }
             ? 'The effect cannot be predicted: the action has no expected state.'
             : 'The device already reports the expected state.'}
         </p>
+      )}
+      {firmware !== undefined && (
+        <ObjectMembers
+          of={{ ...firmware, released_by: firmware.released_by === null ? null : nameOf(firmware.released_by) }}
+        />
       )}
       {parameters}
       {compensation !== undefined && (

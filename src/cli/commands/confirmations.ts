@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { StateChanges } from '../../domain/twin.ts';
+import type { Preview } from '../../domain/twin.ts';
 import type { JsonObject } from '../../domain/values.ts';
 import type { Api } from '../api.ts';
 import { parseIntegerBetween } from '../argument-parsers.ts';
@@ -7,7 +7,7 @@ import { type CliContext, createCliContext } from '../cli-context.ts';
 import { confirmPrompt } from '../confirm-prompt.ts';
 import { FailedError } from '../errors.ts';
 import type { Io } from '../io.ts';
-import { colorStatus, formatChanges, printTable } from '../print.ts';
+import { colorStatus, formatPreview, printTable } from '../print.ts';
 import { makeColors } from '../terminal-text.ts';
 import { type CommandRecord, postConfirmation, showDispatched, WAIT_DESCRIPTION } from './device-commands.ts';
 
@@ -17,7 +17,7 @@ interface Confirmation {
   action: string;
   params: JsonObject;
   reason: string;
-  preview: { changes: StateChanges | null };
+  preview: Preview;
   preview_hash: string;
   requested_by: string;
   requested_at: string;
@@ -55,7 +55,7 @@ export function addConfirmations(program: Command, io: Io): void {
           ['COMMAND', 'DEVICE', 'ACTION', 'PARAMS', 'CHANGES', 'EXPIRES'],
           pending.map(({ command_id, device_id, action, params, preview, expires_at }) => [
             ...[command_id, device_id, action, JSON.stringify(params)],
-            ...[formatChanges(noColours, preview.changes).join(', '), expires_at],
+            ...[formatPreview(noColours, preview).join(', '), expires_at],
           ]),
         );
         if (body.next_cursor !== null) io.err(io.errColors.dim('more entries exist: raise --limit'));
@@ -93,7 +93,7 @@ async function requestApproval({ api, io }: CliContext, commandId: string): Prom
   const { device_id, action, params, reason, preview, requested_by, requested_at, expires_at } = pending;
   const device = await deviceNameOf(api, device_id);
   io.err(`${io.errColors.bold(action)} ${JSON.stringify(params)} on ${io.errColors.bold(device)}`);
-  for (const change of formatChanges(io.errColors, preview.changes)) io.err(`  ${change}`);
+  for (const change of formatPreview(io.errColors, preview)) io.err(`  ${change}`);
   if (preview.changes === null) io.err(io.errColors.dim('  its changes cannot be predicted'));
   if (pending.plan_id !== undefined) io.err(io.errColors.dim(`  step of plan ${pending.plan_id}`));
   if (pending.compensation !== undefined) {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { type CommandStatus, isFinalCommandStatus, type VerificationStatus } from '../../domain/command.ts';
-import type { StateChanges } from '../../domain/twin.ts';
+import type { Preview } from '../../domain/twin.ts';
 import type { JsonObject } from '../../domain/values.ts';
 import { type Api, type RequestOptions, receivedProblemOf } from '../api.ts';
 import { parseAssignments, parseDurationS, parseIntegerBetween, parseJsonObject } from '../argument-parsers.ts';
@@ -8,7 +8,7 @@ import { type CliContext, createCliContext } from '../cli-context.ts';
 import { FailedError, RefusedError, UsageError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { waitForOutcome } from '../outcome-watch.ts';
-import { colorStatus, formatChanges, printRecord, printTable } from '../print.ts';
+import { colorStatus, formatPreview, printRecord, printTable } from '../print.ts';
 import type { LiveUpdate } from '../update-stream.ts';
 
 /** Response to a command that was accepted. */
@@ -20,11 +20,7 @@ export interface DryRun {
   dry_run_token: string;
   expires_at: string;
   command_id: string;
-  preview: {
-    current: JsonObject;
-    expected: JsonObject | null;
-    changes: StateChanges | null;
-  };
+  preview: Preview;
 }
 /** Response to a confirmation of a command that has another effect now. */
 type PreviewChanged = Omit<DryRun, 'dry_run_token'> & { preview_hash: string };
@@ -127,7 +123,7 @@ const refusalError = (body: unknown): Error => {
 
 function showDryRun(io: Io, deviceId: string, { reason, preview, dry_run_token, expires_at }: DryRun): void {
   io.out(`${io.outColors.yellow('not sent')}: ${reason}`);
-  for (const change of formatChanges(io.outColors, preview.changes)) io.out(`  ${change}`);
+  for (const change of formatPreview(io.outColors, preview)) io.out(`  ${change}`);
   io.out(`confirm until ${expires_at}:`);
   io.out(`  twinkeep confirm ${deviceId} ${dry_run_token}`);
 }
@@ -146,7 +142,7 @@ export async function postConfirmation(
   if (answer.status !== 409) return answer.body as Dispatched;
   if (!('preview_hash' in answer.body)) throw new RefusedError(receivedProblemOf(409, answer.body));
   const { preview } = answer.body;
-  for (const change of formatChanges(io.errColors, preview.changes)) io.err(`  ${change}`);
+  for (const change of formatPreview(io.errColors, preview)) io.err(`  ${change}`);
   const hint = typeof next === 'string' ? next : next(answer.body);
   throw new FailedError(`not sent: the preview has changed since it was made; ${hint}`);
 }

@@ -85,7 +85,7 @@ export async function sendConfirmation(
   // Read last, so that a policy changed during the lookups above applies.
   const current = services.actors.peek<TenantContext>(tenant.ref) ?? tenant;
   const rules = confirmationRules(current, fixed, since);
-  const preview = previewOf(services, target, action, params);
+  const preview = previewOf(services, target, { action, params, release });
   const event: CommandEvent = {
     type: 'confirm',
     at: services.clock.now(),

@@ -12,7 +12,7 @@ import type { JsonObject, Principal } from '../../domain/values.ts';
 import type { Approval, CommandContext, CommandEvent, PlanOrigin } from '../../machines/command-types.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { IdempotencyRow } from '../../store/contract.ts';
-import type { RequestedRelease } from '../firmware/firmware-facts.ts';
+import { firmwarePreview, type RequestedRelease } from '../firmware/firmware-facts.ts';
 import type { Caller, Services } from '../operation.ts';
 import { type CommittedTenant, type GatewayServices, gatewayFacts, type Target } from './gateway-facts.ts';
 
@@ -123,7 +123,7 @@ export function requestEvent(
     confirmation: {
       tokenHash: hashToken(ids.dry_run_token),
       ttlS: tenant.snapshot.context.fixed.policy.confirm_ttl_s,
-      preview: previewOf(services, target, input.action, params),
+      preview: previewOf(services, target, { action: input.action, params, release: request.release }),
     },
     ...(approval && { approval }),
   };
@@ -144,16 +144,23 @@ const factsOf = (services: GatewayServices, { tenant, target, input, release }: 
     release,
   });
 
+/** The command whose effect is previewed; `release` is the result of `findRequestedRelease` for it. */
+export interface PreviewedCommand {
+  action: string;
+  params: JsonObject;
+  release: FirmwareRelease | null;
+}
+
 /** The effect of a command on its device. Reads the device again: it may have reported during the caller's queries. */
 export function previewOf(
-  { actors }: Pick<GatewayServices, 'actors'>,
+  services: Pick<GatewayServices, 'actors' | 'artifacts'>,
   { device, manifest }: Target,
-  action: string,
-  params: JsonObject,
+  { action, params, release }: PreviewedCommand,
 ): Preview {
-  const { state } = (actors.peek<DeviceContext>(device.ref) ?? device).snapshot.context.live;
+  const { state } = (services.actors.peek<DeviceContext>(device.ref) ?? device).snapshot.context.live;
   const capability = manifest?.capabilities.find((one) => one.action === action);
-  return capability ? preview(capability, state, params) : { current: {}, expected: null, changes: null };
+  const effect = capability ? preview(capability, state, params) : { current: {}, expected: null, changes: null };
+  return release === null ? effect : { ...effect, firmware: firmwarePreview(services, release) };
 }
 
 /** The gateway's refusal with its field errors: the command itself stores only code and detail. */

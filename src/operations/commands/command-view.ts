@@ -43,6 +43,15 @@ export const previewBody = z.object({
   current: jsonObject.meta({ description: 'The reported values of the properties in `expected`' }),
   expected: jsonObject.nullable(),
   changes: z.record(z.string(), z.object({ from: z.json(), to: z.json() })).nullable(),
+  firmware: z
+    .object({
+      version: z.string(),
+      url_host: z.string().nullable().meta({ description: 'Host that the device downloads from' }),
+      checksum: z.string().nullable().meta({ description: 'SHA-256, hex' }),
+      released_by: uuid.nullable().meta({ description: 'The id of the user that released it' }),
+    })
+    .optional()
+    .meta({ description: 'The release that `update_firmware` installs' }),
 });
 
 /** Identifies what a preview shows: SHA-256 (hex) of its canonical form. */

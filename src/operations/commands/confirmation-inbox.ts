@@ -7,6 +7,8 @@ import { uuid } from '../../domain/uuid-schema.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import { confirmationDeadline } from '../../machines/command-judgement.ts';
 import type { CommandFixed, Confirmation } from '../../machines/command-types.ts';
+import type { FirmwareRelease } from '../../store/contract/firmware.ts';
+import { findRequestedRelease } from '../firmware/firmware-facts.ts';
 import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, paging, startOf } from '../inputs.ts';
 import { operation, type Services, tenantOf } from '../operation.ts';
 import {
@@ -53,7 +55,7 @@ export const listConfirmations = operation({
   role: 'user',
   scope: 'read:commands',
   changes: false,
-  needs: ['actors', 'clock', 'manifests', 'sessions', 'store'],
+  needs: ['actors', 'artifacts', 'clock', 'manifests', 'sessions', 'store'],
   async run(services, { input: { limit, cursor }, caller }) {
     const { store, clock } = services;
     const listing = { route: 'confirmations', filters: {} };
@@ -66,8 +68,12 @@ export const listConfirmations = operation({
       .map(({ context }) => context as unknown as StoredCommand)
       .filter((command) => clock.now() < deadlineOf(command));
     const targets = await loadTargets(services, caller, [...new Set(commands.map(({ deviceId }) => deviceId))]);
-    const confirmations = commands.map((command) =>
-      entryOf(command, deadlineOf(command), currentPreview(services, command, targets.get(command.deviceId))),
+    const confirmations = await Promise.all(
+      commands.map(async (command) => {
+        const release = await findRequestedRelease(services, caller, command);
+        const shown = currentPreview(services, command, { target: targets.get(command.deviceId), release });
+        return entryOf(command, deadlineOf(command), shown);
+      }),
     );
     return done({
       body: { confirmations, next_cursor: cursorAfter(listing, page) },
@@ -80,11 +86,14 @@ export const listConfirmations = operation({
 type StoredCommand = Omit<CommandFixed, 'origin'> & Partial<Pick<CommandFixed, 'origin'>>;
 
 /** The effect that a confirmation is compared with, or that of the request if the command cannot be confirmed. */
-function currentPreview(services: Pick<Services, 'actors'>, command: StoredCommand, target?: Target): Preview {
-  if (target?.manifest?.version === command.manifestVersion)
-    return previewOf(services, target, command.action, command.params);
+function currentPreview(
+  services: Pick<Services, 'actors' | 'artifacts'>,
+  { action, params, manifestVersion, confirmation }: StoredCommand,
+  { target, release }: { target: Target | undefined; release: FirmwareRelease | null },
+): Preview {
+  if (target?.manifest?.version === manifestVersion) return previewOf(services, target, { action, params, release });
   // Confirmations of earlier versions have the whole state.
-  return namedProperties((command.confirmation as Confirmation).preview);
+  return namedProperties((confirmation as Confirmation).preview);
 }
 
 function entryOf(command: StoredCommand, expiresAt: EpochMs, shown: Preview): Entry {

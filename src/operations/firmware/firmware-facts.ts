@@ -1,5 +1,6 @@
 import { isSignedAsRequired } from '../../domain/firmware-signing.ts';
 import type { GatewayFacts } from '../../domain/gateway.ts';
+import type { FirmwarePreview } from '../../domain/twin.ts';
 import { isUuid } from '../../domain/uuid.ts';
 import type { JsonObject } from '../../domain/values.ts';
 import type { FirmwareRelease } from '../../store/contract/firmware.ts';
@@ -57,3 +58,10 @@ export function firmwareFacts(
 /** What a device needs to check the signature, besides what it gets of every release; nothing without a verified signature. */
 export const signatureOf = ({ size, signature, signatureKeyId }: FirmwareRelease) =>
   signature === null || signatureKeyId === null || size === null ? {} : { size, signature, key_id: signatureKeyId };
+
+/** The release in the preview of an update. */
+export function firmwarePreview({ artifacts }: Pick<Services, 'artifacts'>, release: FirmwareRelease): FirmwarePreview {
+  const { version, checksum, releasedBy } = release;
+  const url = artifacts.urlOf(release);
+  return { version, url_host: url === null ? null : new URL(url).host, checksum, released_by: releasedBy };
+}

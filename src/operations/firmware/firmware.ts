@@ -115,6 +115,7 @@ export const createRelease = operation({
       artifact: null,
       createdAt: services.clock.now(),
       releasedAt: null,
+      releasedBy: null,
     };
     const answer = {
       body: { status: 'created' as const, id: release.id, release: releaseRecordOf(services, release) },
@@ -207,6 +208,7 @@ export const releaseFirmware = operation({
         status: 'released',
         rolloutPercent: input.rollout_percent ?? release.rolloutPercent,
         releasedAt: release.releasedAt ?? services.clock.now(),
+        releasedBy: release.releasedAt === null ? call.caller.principal.id : release.releasedBy,
       });
     });
   },

@@ -6,12 +6,14 @@ import { reason } from '../../domain/request-fields.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { Snapshot } from '../../machines/definition.ts';
 import type { PlanContext, PlanEvent, PlanFixed, StepInput } from '../../machines/plan-types.ts';
+import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import type { IdempotencyRow } from '../../store/contract.ts';
 import { previewOf, stripRequest } from '../commands/command-request.ts';
 import { previewBody } from '../commands/command-view.ts';
 import {
   type CommittedTenant,
   earlyRefusal,
+  type GatewayServices,
   gatewayFacts,
   loadTargets,
   readTenant,
@@ -152,10 +154,11 @@ async function dryRunSteps(
   const tenant = await readTenant(services, caller);
   const verdicts = steps.map(async (step) => {
     const target = targets.get(step.deviceId) as Target;
+    const release = await findRequestedRelease(services, caller, step);
     return {
       id: step.id,
-      verdict: await verdictFor(services, caller, { tenant, target, step }),
-      preview: previewOf(services, target, step.action, step.params) as z.infer<typeof previewBody>,
+      verdict: verdictFor(services, { tenant, target, step, release }),
+      preview: previewOf(services, target, { ...step, release }) as z.infer<typeof previewBody>,
     };
   });
   return { steps: await Promise.all(verdicts) };
@@ -165,17 +168,16 @@ interface StepToJudge {
   tenant: CommittedTenant;
   target: Target;
   step: StepInput;
+  release: FirmwareRelease | null;
 }
 
-async function verdictFor(
-  services: Pick<Services, 'actors' | 'artifacts' | 'flags' | 'store'>,
-  caller: Caller,
-  { tenant, target, step }: StepToJudge,
-): Promise<z.infer<typeof verdict>['verdict']> {
+function verdictFor(
+  services: GatewayServices,
+  { tenant, target, step, release }: StepToJudge,
+): z.infer<typeof verdict>['verdict'] {
   const { action, params, compensation } = step;
   const refusal = earlyRefusal(services, tenant, target.device);
   if (refusal !== null) return refusal.code;
-  const release = await findRequestedRelease(services, caller, { action, params });
   const command = { action, params, dryRun: false, confirmed: false, release };
   const gatewayVerdict = judge(gatewayFacts(services, tenant, target, command));
   if (gatewayVerdict.kind === 'refused') return gatewayVerdict.refusal.code;

@@ -30,6 +30,8 @@ export interface FirmwareRelease {
   createdAt: EpochMs;
   /** Time of the first release. */
   releasedAt: EpochMs | null;
+  /** The user that released it first; null for a draft, and for releases of earlier versions of the service. */
+  releasedBy: Uuid | null;
 }
 
 export interface Artifact {

@@ -22,10 +22,11 @@ interface Row {
   artifact_bytes: number | null;
   created_at: EpochMs;
   released_at: EpochMs | null;
+  released_by: Uuid | null;
 }
 
 const columns = `id, tenant_id, device_type, version, notes, status, rollout_percent, url, checksum, artifact,
-  artifact_bytes, created_at, released_at, size, signature, signature_key_id`;
+  artifact_bytes, created_at, released_at, size, signature, signature_key_id, released_by`;
 
 const releaseOf = (row: Row): FirmwareRelease => ({
   id: row.id,
@@ -44,6 +45,7 @@ const releaseOf = (row: Row): FirmwareRelease => ({
   artifact: row.artifact === null ? null : { name: row.artifact, bytes: row.artifact_bytes ?? 0 },
   createdAt: row.created_at,
   releasedAt: row.released_at,
+  releasedBy: row.released_by,
 });
 
 export const firmwareStore = (database: Database): FirmwareStore => ({
@@ -52,14 +54,14 @@ export const firmwareStore = (database: Database): FirmwareStore => ({
     const rows = await database.write({
       name: 'firmware_insert',
       text: `with made as (insert into firmware (${columns})
-          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
-          on conflict do nothing returning id), ${idempotencyCte(17, 'made')}
+          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+          on conflict do nothing returning id), ${idempotencyCte(18, 'made')}
         select id from made`,
       values: [
         ...[release.id, release.tenantId, release.deviceType, release.version, release.notes, release.status],
         ...[release.rolloutPercent, release.url, release.checksum, artifact?.name ?? null, artifact?.bytes ?? null],
         ...[release.createdAt, release.releasedAt, release.size, release.signature, release.signatureKeyId],
-        idempotencyParameter(idempotency),
+        ...[release.releasedBy, idempotencyParameter(idempotency)],
       ],
     });
     return rows.length > 0;
@@ -70,13 +72,14 @@ export const firmwareStore = (database: Database): FirmwareStore => ({
     await database.write({
       name: 'firmware_update',
       text: `with made as (update firmware set notes = $3, status = $4, rollout_percent = $5, url = $6, checksum = $7,
-            artifact = $8, artifact_bytes = $9, released_at = $10, size = $11, signature = $12, signature_key_id = $13
-          where id = $1 and tenant_id = $2 returning id), ${idempotencyCte(14, 'made')}
+            artifact = $8, artifact_bytes = $9, released_at = $10, size = $11, signature = $12, signature_key_id = $13,
+            released_by = $14
+          where id = $1 and tenant_id = $2 returning id), ${idempotencyCte(15, 'made')}
         select id from made`,
       values: [
         ...[release.id, release.tenantId, release.notes, release.status, release.rolloutPercent, release.url],
         ...[release.checksum, artifact?.name ?? null, artifact?.bytes ?? null, release.releasedAt, release.size],
-        ...[release.signature, release.signatureKeyId, idempotencyParameter(idempotency)],
+        ...[release.signature, release.signatureKeyId, release.releasedBy, idempotencyParameter(idempotency)],
       ],
     });
   },

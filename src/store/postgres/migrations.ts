@@ -22,6 +22,7 @@ import { changeRequests } from './migrations/0024-change-requests.ts';
 import { userSessions } from './migrations/0025-user-sessions.ts';
 import { subKeys } from './migrations/0026-sub-keys.ts';
 import { firmwareSigning } from './migrations/0028-firmware-signing.ts';
+import { firmwareReleasers } from './migrations/0029-firmware-releasers.ts';
 
 export interface Migration {
   id: number;
@@ -69,6 +70,7 @@ export const migrations: readonly Migration[] = [
   { id: 25, name: 'user sessions', sql: userSessions, change: 'expand' },
   { id: SUB_KEYS_MIGRATION, name: 'sub-keys', sql: subKeys, change: 'contract' },
   { id: 28, name: 'firmware signing', sql: firmwareSigning, change: 'expand' },
+  { id: 29, name: 'firmware releasers', sql: firmwareReleasers, change: 'expand' },
 ];
 
 /** The newest migration that this build knows. */

@@ -91,6 +91,26 @@ describe.each(transports)('over %s', (transport) => {
       ]);
     });
 
+    it('that updates firmware shows version, host, checksum and who released it', async () => {
+      const id = await device('smart_light');
+      const checksum = 'ab'.repeat(32);
+      const draft = { device_type: 'smart_light', url: 'https://firmware.example.com/light.bin', checksum };
+      const version = transports.indexOf(transport) + 1;
+      const { body } = await mine.call('POST', '/firmware/release', { ...draft, version: `${version}.0.0` });
+      const released = await mine.call('POST', `/firmware/${body.id}/release`, undefined, { token: await fresh() });
+      expect(released.status).toBe(200);
+      await requested(
+        { action: 'decline' },
+        { ...unlock(id), action: 'update_firmware', params: { firmware_id: body.id } },
+      );
+      expect(requests[0]?.split('\n').slice(3, -1)).toEqual([
+        `  Firmware “version”: "${version}.0.0"`,
+        '  Firmware “url_host”: "firmware.example.com"',
+        `  Firmware “checksum”: "${checksum}"`,
+        `  Firmware “released_by”: "${mine.userId}"`,
+      ]);
+    });
+
     it('is cancelled when the user declines', async () => {
       const id = await device('smart_lock');
       for (const no of [{ action: 'decline' }, { action: 'accept', content: { confirm: false } }] as ElicitResult[]) {

@@ -21,6 +21,7 @@ eachStore('firmware', (backend) => {
     artifact: null,
     createdAt: 1,
     releasedAt: null,
+    releasedBy: null,
     ...more,
   });
   const released = {
@@ -28,6 +29,7 @@ eachStore('firmware', (backend) => {
     checksum: 'a'.repeat(64),
     url: 'https://example.com/f',
     releasedAt: 2,
+    releasedBy: newId(),
   } as const;
 
   describe('a release', () => {

@@ -34,6 +34,7 @@ const columns: Columns<FirmwareRelease> = {
   ...{ status: oneOf('draft', 'released', 'withdrawn'), rolloutPercent: percent, url: nullable(text) },
   ...{ size: nullable(bigint), signature: nullable(text), signatureKeyId: nullable(text) },
   ...{ checksum: nullable(text), artifact: nullable(artifact), createdAt: bigint, releasedAt: nullable(bigint) },
+  releasedBy: nullable(uuid),
 };
 
 function checkedRelease(input: FirmwareRelease): FirmwareRelease {

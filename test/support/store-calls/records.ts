@@ -55,6 +55,7 @@ const releaseOf = (model: StoreModel, { a, b, c, tenant, text, flag }: Inputs): 
   ...{ checksum: 'c', artifact: b === 2 ? { name: model.id('artifact', c), bytes: 5 } : null },
   ...{ createdAt: a * DAY, releasedAt: null, size: flag ? a : null, signature: flag ? text : null },
   signatureKeyId: flag ? model.name('firmware-key', b) : null,
+  releasedBy: flag ? model.id('user', c) : null,
 });
 
 const auditRow = (model: StoreModel, { a, b, tenant, text, at, flag }: Inputs): AuditRow => ({

@@ -44,6 +44,7 @@ export async function confirmationQuestion(
     ...lines('Parameter', params, { format: literal, max: MAX_PARAMETERS }),
     ...found.flatMap(({ name, command }) => [
       `Device ${name}`,
+      ...lines('  Firmware', { ...command?.confirmation?.preview.firmware }, { format: literal, max: MAX_LISTED }),
       ...lines('  Change', command?.confirmation?.preview.changes ?? {}, { format: changed, max: MAX_LISTED }),
     ]),
     ...(more > 0 ? [`${more} more devices`] : []),

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { URL_LIFE_MS } from '../../../../src/services/artifacts.ts';
+import { queryGraphql } from '../../../support/graphql.ts';
 import type { HttpService } from '../../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../../support/test-tenant.ts';
 
@@ -57,6 +58,43 @@ describe('update_firmware', () => {
     const shown = await mine.call('GET', `/commands/${requested.body.command_id}`);
     expect(shown.body.command).toMatchObject({ params: { firmware_id: release }, safety_class: 'CRITICAL' });
     expect(JSON.stringify(shown.body)).not.toContain(HAND.url);
+  });
+
+  it('shows version, host, checksum and who released it, wherever it is previewed', async () => {
+    const shown = { version: `1.${version}.0`, url_host: 'example.com', checksum: SUM, released_by: mine.userId };
+    const { body } = await update(release);
+    expect(body.preview).toEqual({ current: {}, expected: null, changes: null, firmware: shown });
+    const inbox = (await mine.call('GET', '/confirmations')).body.confirmations;
+    const entry = inbox.find(({ command_id }: { command_id: string }) => command_id === body.command_id);
+    expect(entry.preview.firmware).toEqual(shown);
+    const step = { id: 'a', device_id: device, action: 'update_firmware', params: { firmware_id: release } };
+    const plan = await mine.call('POST', '/plans', { steps: [step], dry_run: true });
+    expect(plan.body.steps[0].preview.firmware).toEqual(shown);
+    const text =
+      '{ confirmations { nodes { commandId preview { firmware { version urlHost checksum releasedBy } } } } }';
+    const { data } = (await queryGraphql(service, text, { token: mine.tokens.owner })).body;
+    const node = data.confirmations.nodes.find(({ commandId }: { commandId: string }) => commandId === body.command_id);
+    expect(Object.values(node.preview.firmware)).toEqual(Object.values(shown));
+    const more = await mine.call(
+      'POST',
+      `/firmware/${release}/release`,
+      { rollout_percent: 50 },
+      {
+        token: mine.tokens.admin,
+      },
+    );
+    expect(more.status).toBe(200);
+    expect((await confirm(body.dry_run_token)).status).toBe(202);
+  });
+
+  it('shows the host of an uploaded artifact, and the user that released it', async () => {
+    const { body } = await mine.call('POST', '/firmware/release', { device_type: 'smart_light', version: '97.0.0' });
+    const octets = { headers: { 'content-type': 'application/octet-stream' } };
+    await mine.call('PUT', `/firmware/${body.id}/artifact`, Buffer.from('firmware'), octets);
+    await mine.call('POST', `/firmware/${body.id}/release`, undefined, { token: mine.tokens.admin });
+    const { preview } = (await update(body.id)).body;
+    const { id } = (await mine.call('GET', '/auth/me', undefined, { token: mine.tokens.admin })).body.user;
+    expect(preview.firmware).toMatchObject({ url_host: new URL(service.url).host, released_by: id });
   });
 
   it('of an uploaded artifact has a URL that is signed at the confirmation', async () => {
