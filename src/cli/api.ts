@@ -127,6 +127,10 @@ async function readBody(response: Response): Promise<unknown> {
 /** The problem in a response with an error status. */
 export function receivedProblemOf(status: number, body: unknown): ReceivedProblem {
   const details = typeof body === 'object' && body !== null ? (body as Partial<ReceivedProblem>) : {};
+  if ('change_id' in details && 'reason' in details) {
+    const detail = `${details.reason} Another user confirms it with: twinkeep changes approve ${details.change_id}`;
+    return { ...details, title: 'The change waits for a confirmation', detail, status };
+  }
   return { title: `The service answered ${status}`, ...details, status };
 }
 

@@ -1,14 +1,36 @@
 import type { EpochMs, Json, JsonObject, Principal, Uuid } from './values.ts';
 
-// A change that a confirmation is required for, other than a command: a weaker manifest, for example.
+// A change that a confirmation is required for, other than a command: a weaker manifest or a new device key, for example.
 
 /** `outdated`: what it changes was changed by something else in the meantime, so it cannot be applied. */
 export const changeStatuses = ['awaiting_confirmation', 'applied', 'refused', 'expired', 'outdated'] as const;
 export type ChangeStatus = (typeof changeStatuses)[number];
 
-/** What a change makes weaker, as shown to the person who confirms it. */
+/**
+ * Why a change needs a confirmation. `weaker`: it makes rules weaker, so it is always confirmed, by the
+ * requester too if the policy allows that. `critical`: it is confirmed unless the policy lets the requester confirm it.
+ */
+export type ChangeKind = 'weaker' | 'critical';
+
+/** The operations that a confirmation can be required for, by name. */
+export const changeKinds = {
+  registerManifest: 'weaker',
+  updateManifest: 'weaker',
+  updatePolicy: 'weaker',
+  rotateSecret: 'critical',
+  reinstateDevice: 'critical',
+  revokeDevice: 'critical',
+  releaseFirmware: 'critical',
+} as const satisfies Record<string, ChangeKind>;
+export type ConfirmedOperation = keyof typeof changeKinds;
+
+/** The kind of a stored change; a build may not know its operation. */
+export const changeKindOf = (operation: string): ChangeKind =>
+  (changeKinds as Readonly<Record<string, ChangeKind>>)[operation] ?? 'weaker';
+
+/** The effect of a change, as shown to the person who confirms it. */
 export interface ChangePreview {
-  /** One sentence each; at least one. */
+  /** One sentence for each rule that gets weaker, or for each effect of a critical change; at least one. */
   weaker: string[];
   changes: Record<string, { from: Json; to: Json }>;
 }

@@ -1,5 +1,6 @@
+import type { AppliedChange } from '../domain/change-request.ts';
 import { emptyWindow } from '../domain/replay-window.ts';
-import { type EpochMs, type Milliseconds, SYSTEM } from '../domain/values.ts';
+import { type EpochMs, type Milliseconds, type Principal, SYSTEM } from '../domain/values.ts';
 import { changeBoth, changeFixed, type Decision, emit, emitRefusal } from './decision.ts';
 import type { DeviceContext, DeviceEvent, DeviceFixed } from './device-types.ts';
 import type { Output } from './outputs.ts';
@@ -41,7 +42,8 @@ export const isNextKey = (context: DeviceContext, { key }: DeviceEventOf<'rotate
 export const refuseKey = () =>
   emitRefusal('CONFLICT', 'The key was changed concurrently. Retry with the current key version.');
 
-export function rotate(context: DeviceContext, { at, key, graceUntil }: DeviceEventOf<'rotate'>): Decided {
+export function rotate(context: DeviceContext, event: DeviceEventOf<'rotate'>): Decided {
+  const { at, key, graceUntil } = event;
   const { id: deviceId, keyVersion } = context.fixed;
   const ended = context.fixed.grace
     ? keyEnded(context, context.fixed.grace.keyVersion, at, [keyVersion, key.keyVersion])
@@ -52,7 +54,12 @@ export function rotate(context: DeviceContext, { at, key, graceUntil }: DeviceEv
       signingAlg: key.signingAlg,
       grace: { keyVersion, until: graceUntil },
     }),
-    outputs: [...ended, { type: 'key.put', deviceId, key }, { type: 'key.grace', deviceId, keyVersion, graceUntil }],
+    outputs: [
+      ...ended,
+      { type: 'key.put', deviceId, key },
+      { type: 'key.grace', deviceId, keyVersion, graceUntil },
+      ...applied(event),
+    ],
   };
 }
 
@@ -80,7 +87,8 @@ function keyEnded(
 }
 
 /** Invalidates all keys permanently and removes the device from its home and room; its history is kept. */
-export function revoke(context: DeviceContext, { at }: DeviceEventOf<'revoke'>): Decided {
+export function revoke(context: DeviceContext, event: DeviceEventOf<'revoke'>): Decided {
+  const { at } = event;
   const { id: deviceId, tenantId } = context.fixed;
   return {
     changes: changeFixed(context, { grace: null, homeId: null, roomId: null }),
@@ -88,18 +96,19 @@ export function revoke(context: DeviceContext, { at }: DeviceEventOf<'revoke'>):
       { type: 'keys.end', deviceId, status: 'revoked', at },
       { type: 'session.end', tenantId, deviceId, reason: 'the device is revoked' },
       { type: 'commands.tell', deviceId, event: { type: 'device.revoked', deviceId }, revokedAt: at },
+      ...applied(event),
     ],
   };
 }
 
 /** Sets a new key and resets the replay window; key versions and the state's version continue. */
-export const reinstate = (context: DeviceContext, { key }: DeviceEventOf<'reinstate'>): Decided => ({
+export const reinstate = (context: DeviceContext, event: DeviceEventOf<'reinstate'>): Decided => ({
   changes: changeBoth(
     context,
-    { keyVersion: key.keyVersion, signingAlg: key.signingAlg },
+    { keyVersion: event.key.keyVersion, signingAlg: event.key.signingAlg },
     { replay: emptyWindow(), reported: { ...context.live.reported, order: null } },
   ),
-  outputs: [{ type: 'key.put', deviceId: context.fixed.id, key }],
+  outputs: [{ type: 'key.put', deviceId: context.fixed.id, key: event.key }, ...applied(event)],
 });
 
 export function registerManifest(context: DeviceContext, event: DeviceEventOf<'manifest.register'>): Decided {
@@ -114,10 +123,8 @@ export function updateManifest(context: DeviceContext, event: DeviceEventOf<'man
 }
 
 /** Assigns the next version, regardless of the version in the given manifest. */
-function putManifest(
-  context: DeviceContext,
-  { at, by = SYSTEM, manifest: given, expectedVersion, change }: DeviceEventOf<'manifest.register' | 'manifest.update'>,
-): Decided {
+function putManifest(context: DeviceContext, event: DeviceEventOf<'manifest.register' | 'manifest.update'>): Decided {
+  const { manifest: given, expectedVersion } = event;
   if (expectedVersion !== context.fixed.manifestVersion) {
     return emitRefusal('CONFLICT', `The manifest's current version is ${context.fixed.manifestVersion}.`);
   }
@@ -125,12 +132,13 @@ function putManifest(
   const manifest = { ...given, deviceId: context.fixed.id, tenantId: context.fixed.tenantId, version, own: true };
   return {
     changes: changeFixed(context, { manifestVersion: version, manifestOwn: true, category: manifest.category }),
-    outputs: [
-      { type: 'manifest.put', manifest },
-      ...(change === undefined ? [] : [{ type: 'change.apply' as const, changeId: change.id, by, at }]),
-    ],
+    outputs: [{ type: 'manifest.put', manifest }, ...applied(event)],
   };
 }
+
+/** Ends the confirmed change request in the same commit. */
+const applied = ({ at, by = SYSTEM, change }: { at: EpochMs; by?: Principal; change?: AppliedChange }): Output[] =>
+  change === undefined ? [] : [{ type: 'change.apply', changeId: change.id, by, at }];
 
 export const refuseRevoked = () => emitRefusal('DEVICE_REVOKED', 'The device is revoked.');
 export const refuseActive = () => emitRefusal('ILLEGAL_TRANSITION', 'The device is active. Revoke it first.');

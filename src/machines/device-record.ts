@@ -6,7 +6,7 @@ import { twinOf } from '../domain/twin.ts';
 import { uuid } from '../domain/uuid-schema.ts';
 import type { EpochMs, Json, JsonObject } from '../domain/values.ts';
 import type { DeviceColumns } from './actor-columns.ts';
-import { changeNote } from './change-note.ts';
+import { changeIn } from './change-note.ts';
 import {
   assertEmpty,
   causeOf,
@@ -139,12 +139,19 @@ function note(
         key_version: fixed.keyVersion,
         signing_alg: fixed.signingAlg,
         grace_until: event.graceUntil,
+        ...changeIn(event),
       };
     case 'revoke':
       // The former place, so that it can be restored after a reinstatement.
-      return dropUndefined({ reason: event.reason, home_id: before?.fixed.homeId, room_id: before?.fixed.roomId });
+      return {
+        ...dropUndefined({ reason: event.reason, home_id: before?.fixed.homeId, room_id: before?.fixed.roomId }),
+        ...changeIn(event),
+      };
     case 'reinstate':
-      return { reason: event.reason, key_version: fixed.keyVersion, signing_alg: fixed.signingAlg };
+      return {
+        ...{ reason: event.reason, key_version: fixed.keyVersion, signing_alg: fixed.signingAlg },
+        ...changeIn(event),
+      };
     case 'delete':
       return {};
     case 'manifest.register':
@@ -152,7 +159,7 @@ function note(
       return {
         manifest_version: fixed.manifestVersion,
         actions: event.manifest.capabilities.map((one) => one.action),
-        ...(event.change && { change: changeNote(event.change) }),
+        ...changeIn(event),
       };
     case 'graceOver':
       return { key_version: before?.fixed.grace?.keyVersion ?? null };

@@ -97,6 +97,11 @@ interface NewManifest {
   change?: AppliedChange;
 }
 
+interface Confirmed {
+  /** The confirmed change request, if the policy requires a confirmation. */
+  change?: AppliedChange;
+}
+
 interface Base {
   at: EpochMs;
   by?: Principal;
@@ -114,9 +119,9 @@ export type DeviceEvent =
     })
   | (Base & { type: 'patch'; changes: Partial<Pick<DeviceFixed, 'name' | 'homeId' | 'roomId' | 'metadata'>> })
   /** `graceUntil` is `at` + 24 h; a second rotation ends an older grace. */
-  | (Base & { type: 'rotate'; key: DeviceKeyRow; graceUntil: EpochMs })
-  | (Base & { type: 'revoke'; reason?: string })
-  | (Base & { type: 'reinstate'; reason: string; key: DeviceKeyRow })
+  | (Base & Confirmed & { type: 'rotate'; key: DeviceKeyRow; graceUntil: EpochMs })
+  | (Base & Confirmed & { type: 'revoke'; reason?: string })
+  | (Base & Confirmed & { type: 'reinstate'; reason: string; key: DeviceKeyRow })
   | (Base & { type: 'delete' })
   /** Refused with `CONFLICT` if the device already has a tenant manifest. */
   | (Base & { type: 'manifest.register' } & NewManifest)

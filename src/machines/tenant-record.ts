@@ -4,7 +4,7 @@ import { confirmers, type EarlierRules } from '../domain/policy.ts';
 import { uuid } from '../domain/uuid-schema.ts';
 import type { JsonObject } from '../domain/values.ts';
 import type { TenantColumns } from './actor-columns.ts';
-import { changeNote } from './change-note.ts';
+import { changeIn } from './change-note.ts';
 import {
   assertEmpty,
   type JournalNote,
@@ -50,7 +50,7 @@ function note(event: TenantEvent, after: TenantContext): JsonObject {
     case 'tier.set':
       return { tier: event.tier };
     case 'policy.set':
-      return { policy: { ...after.fixed.policy }, ...(event.change && { change: changeNote(event.change) }) };
+      return { policy: { ...after.fixed.policy }, ...changeIn(event) };
     case 'suspend':
     case 'resume':
       return event.reason === undefined ? {} : { reason: event.reason };

@@ -109,7 +109,9 @@ async function runAudited(
   call: Call<unknown>,
 ): Promise<Outcome<Answer<unknown>>> {
   const outcome = await operation.run(granted.for(operation), call);
-  if (outcome.ok && isAudited(operation)) await auditDone(services, operation, call, outcome.value);
+  // A 409 with a body is a dry run: the change request is audited instead.
+  if (outcome.ok && outcome.value.status !== 409 && isAudited(operation))
+    await auditDone(services, operation, call, outcome.value);
   return outcome;
 }
 

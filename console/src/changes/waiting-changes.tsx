@@ -25,6 +25,10 @@ const titles: Readonly<Record<string, string>> = {
   registerManifest: 'First manifest',
   updateManifest: 'New manifest',
   updatePolicy: 'Looser safety policy',
+  rotateSecret: 'New device key',
+  reinstateDevice: 'Reinstatement',
+  revokeDevice: 'Revocation',
+  releaseFirmware: 'Firmware release',
 };
 
 /** The change requests that wait for a confirmation, for admins; nothing without any. */
@@ -38,7 +42,7 @@ export function WaitingChanges() {
   if (waiting.length === 0) return null;
   return (
     <section aria-labelledby="changes">
-      <h2 id="changes">Changes that make something weaker</h2>
+      <h2 id="changes">Changes</h2>
       <ul className="inbox">
         {waiting.map((one) => (
           <Entry key={one.id} of={one} />
@@ -89,7 +93,7 @@ function Decisions({ of: one }: { of: ChangeRequestEntry }) {
   const needsAnother = useNeedsAnother(one.requested_by);
   const [reason, setReason] = useState('');
   const reasonId = useId();
-  const stalePaths = [CHANGES, '/v1/devices', '/v1/tenant/policy'];
+  const stalePaths = [CHANGES, '/v1/devices', '/v1/tenant/policy', '/v1/firmware'];
   const body = reason.trim() === '' ? {} : { reason: reason.trim() };
   return (
     <div className="actions">
@@ -123,7 +127,7 @@ function Decisions({ of: one }: { of: ChangeRequestEntry }) {
           change={{ method: 'POST', path: changePath(one.id, '/approve'), body: {} }}
           stalePaths={stalePaths}
         >
-          <p>It is applied immediately, and makes weaker:</p>
+          <p>It is applied immediately:</p>
           <WeakerList of={one.weaker} />
         </ConfirmButton>
       )}

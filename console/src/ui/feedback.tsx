@@ -70,10 +70,17 @@ export function LoadError({ problem, retry }: { problem: Problem | null; retry?(
   );
 }
 
-/** Error of a failed change; renders nothing without an error. */
+/** Error of a failed change, or a note that it waits for a confirmation; renders nothing without an error. */
 export function ChangeError({ error }: { error: Error | null }) {
   if (error === null) return null;
   const problem = error instanceof Problem ? error : null;
+  if (problem?.code === 'DRY_RUN_REQUIRED')
+    return (
+      <Note tone="warn">
+        Nothing was changed yet: the policy requires confirmation by another person. The change is listed under
+        Confirmations.
+      </Note>
+    );
   return (
     <Note tone="bad">
       <p>{error.message}</p>

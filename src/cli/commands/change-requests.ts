@@ -7,7 +7,7 @@ import type { Io } from '../io.ts';
 import { colorStatus, printRecord, printTable } from '../print.ts';
 import { escapeForTerminal } from '../terminal-text.ts';
 
-/** Response to a change that makes something weaker. */
+/** Response to a change that has to be confirmed. */
 export interface ChangeDryRun {
   status: 'dry_run_required';
   reason: string;
@@ -47,10 +47,10 @@ export function showChangeDryRun(io: Io, { reason, preview, change_id, expires_a
 export function addChangeRequests(program: Command, io: Io): void {
   const changes = program
     .command('changes')
-    .summary('confirm or refuse changes that make something weaker')
+    .summary('confirm or refuse changes that wait for a confirmation')
     .description(
-      "Lists, confirms and refuses changes that make something weaker, such as a lower safety class. The tenant's\n" +
-        'safety policy determines which users may confirm; a manifest is confirmed by a person.',
+      'Lists, confirms and refuses changes that wait for a confirmation, such as a lower safety class or a new device\n' +
+        "key. The tenant's safety policy determines which users may confirm; a manifest is confirmed by a person.",
     );
   changes
     .command('list', { isDefault: true })
@@ -64,7 +64,7 @@ export function addChangeRequests(program: Command, io: Io): void {
       show(await api.get<Page>('/v1/change-requests', query), (page) => {
         printTable(
           io,
-          ['CHANGE', 'OPERATION', 'SUBJECT', 'STATUS', 'EXPIRES', 'WEAKER'],
+          ['CHANGE', 'OPERATION', 'SUBJECT', 'STATUS', 'EXPIRES', 'EFFECT'],
           page.changes.map(({ id, operation, subject, status, expires_at, weaker }) => [
             ...[id, operation, subject, status, expires_at, escapeForTerminal(weaker.join(' '))],
           ]),
@@ -74,7 +74,7 @@ export function addChangeRequests(program: Command, io: Io): void {
     });
   changes
     .command('get <change-id>')
-    .description('Shows a change with what gets weaker.')
+    .description('Shows a change with its effect.')
     .action(async (id: string, _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       show(await api.get<{ change: ChangeRequest }>(changePath(id)), ({ change: { weaker, ...change } }) => {
@@ -88,7 +88,7 @@ export function addChangeRequests(program: Command, io: Io): void {
 function addDecisions(changes: Command, io: Io): void {
   changes
     .command('approve <change-id>')
-    .description('Shows what a change makes weaker, prompts for approval, and applies it.')
+    .description('Shows the effect of a change, prompts for approval, and applies it.')
     .option('-y, --yes', 'approve without a prompt')
     .action(async (id: string, { yes }: { yes?: boolean }, command: Command) => {
       const client = createCliContext(io, command);
@@ -118,12 +118,12 @@ function addDecisions(changes: Command, io: Io): void {
     });
 }
 
-/** Prints what the change makes weaker on stderr, and throws unless the user approves. */
+/** Prints the effect of the change on stderr, and throws unless the user approves. */
 async function requestApproval({ api, io }: CliContext, id: string): Promise<void> {
   const { change } = await api.get<{ change: ChangeRequest }>(changePath(id));
   if (change.status !== 'awaiting_confirmation')
     throw new FailedError(`the change is ${change.status}, not awaiting confirmation`);
-  io.err(`${io.errColors.bold(change.operation)} of ${io.errColors.bold(change.subject)} makes weaker:`);
+  io.err(`${io.errColors.bold(change.operation)} of ${io.errColors.bold(change.subject)}:`);
   for (const sentence of change.weaker) io.err(`  ${escapeForTerminal(sentence)}`);
   const { requested_by, requested_at, expires_at } = change;
   io.err(io.errColors.dim(`  Requested by ${requested_by} at ${requested_at}; expires at ${expires_at}.`));

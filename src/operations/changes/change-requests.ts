@@ -23,7 +23,14 @@ import {
   tenantOf,
 } from '../operation.ts';
 import { type ConfirmableChange, confirmableNeeds, confirmableOperations } from './confirmable-operations.ts';
-import { changeDigest, changeEffect, changeReason, hashChangeToken } from './confirmed-change.ts';
+import {
+  changeDigest,
+  changeDryRun,
+  changeEffect,
+  changeReason,
+  confirmationResponse,
+  hashChangeToken,
+} from './confirmed-change.ts';
 
 // The change requests of a tenant: lists, confirms and refuses them.
 
@@ -33,7 +40,9 @@ const entryFields = {
   subject: z.string().meta({ description: 'Subject of the change, such as `device:<id>`' }),
   status: changeStatusSchema,
   reason: z.string().meta({ description: 'Why a confirmation is required' }),
-  weaker: z.array(z.string()).meta({ description: 'One sentence for each rule that gets weaker' }),
+  weaker: z.array(z.string()).meta({
+    description: 'One sentence for each rule that gets weaker, or for each effect of a critical change',
+  }),
   digest: z.string().meta({ description: 'SHA-256 of the change, as in the journal of its subject' }),
   requested_by: z.string().meta({ description: 'The id of the requesting user' }),
   requested_at: isoTime,
@@ -104,7 +113,7 @@ const ofChange = { change_id: idOf('change') };
 
 export const getChangeRequest = operation({
   name: 'getChangeRequest',
-  summary: 'Show a change for which a confirmation was required, with what it makes weaker',
+  summary: 'Show a change for which a confirmation was required, with its effect',
   input: z.strictObject(ofChange),
   output: z.object({ change: changeRequestRecord }),
   role: 'admin',
@@ -142,7 +151,14 @@ const appliedBody = z
 type AppliedBody = z.infer<typeof appliedBody>;
 
 const confirming = {
-  output: appliedBody,
+  output: z.union([appliedBody, changeDryRun]),
+  responses: {
+    200: { when: 'The change is applied', body: appliedBody },
+    409: {
+      ...confirmationResponse,
+      when: 'The state that was previewed has changed: this is a new change request, with a new preview',
+    },
+  },
   role: 'admin',
   scope: 'execute:commands',
   changes: true,
@@ -202,7 +218,8 @@ export const refuseChange = operation({
 
 /** The operation that carries out the change, if this caller may run it. */
 function operationOf(request: ChangeRequest, caller: Caller) {
-  const found = confirmableOperations[request.operation];
+  // Another version may have requested an operation that this one does not know.
+  const found = (confirmableOperations as Readonly<Record<string, ConfirmableChange>>)[request.operation];
   if (found === undefined) return refuse('CONFLICT', 'This version of the service cannot decide about the change.');
   return callerRefusal(found.operation, caller) ?? done(found);
 }
@@ -239,6 +256,7 @@ const withDeadline = (tenant: CommittedTenant, request: ChangeRequest): ChangeRe
 });
 
 type Confirmation = Call<{ change_id: Uuid }>;
+type ConfirmOutcome = Outcome<Answer<AppliedBody | z.infer<typeof changeDryRun>>>;
 type ConfirmServices = Pick<Services, (typeof confirmableNeeds)[number]>;
 
 /** Keeps stored answers from callers who may not confirm the change. */
@@ -267,11 +285,7 @@ async function confirmationRefusal(
   return allowed.ok ? null : allowed;
 }
 
-function confirm(
-  services: ConfirmServices,
-  call: Confirmation,
-  tokenHash: string | null,
-): Promise<Outcome<Answer<AppliedBody>>> {
+function confirm(services: ConfirmServices, call: Confirmation, tokenHash: string | null): Promise<ConfirmOutcome> {
   const { input, caller } = call;
   return withChangeLock(services, input.change_id, async () => {
     const found = await findChange(services, caller, input.change_id);
@@ -301,7 +315,7 @@ async function apply(
   { caller, idempotent }: Confirmation,
   request: ChangeRequest,
   { operation, storedBase }: ConfirmableChange,
-): Promise<Outcome<Answer<AppliedBody>>> {
+): Promise<ConfirmOutcome> {
   const { id, digest, requestedBy, base, preview } = request;
   if (changeDigest(request) !== digest) throw new Error(`change request ${id} does not match its digest`);
   const input = operation.input.safeParse(request.input);
@@ -313,9 +327,17 @@ async function apply(
           ...{ input: input.data, caller, approval },
           idempotent: idempotent && new WrappedAnswer(idempotent, wrap),
         })
-        .catch((thrown: unknown) => decidedMeanwhile(services, id, thrown))
+        .catch((thrown: unknown) => decidedMeanwhile(services, caller, id, thrown))
     : refuse('CONFLICT', 'This version of the service refuses the requested input.');
-  if (outcome.ok) return done({ body: wrap(outcome.value.body) });
+  if (outcome.ok && outcome.value.status === 409) {
+    await services.store.changeRequests.end(id, { status: 'outdated', reason: null, ...decision(services, caller) });
+    return done({ status: 409, body: outcome.value.body as z.infer<typeof changeDryRun> });
+  }
+  if (outcome.ok) {
+    // The commit of an actor has ended the request already, together with what it changed.
+    await services.store.changeRequests.end(id, { status: 'applied', reason: null, ...decision(services, caller) });
+    return done({ body: wrap(outcome.value.body) });
+  }
   if (outcome.refusal.code !== 'CONFLICT') return outcome;
   if ((await storedBase(services, request.input)) === base) return refuse('CONFLICT', STILL_WAITS);
   await services.store.changeRequests.end(id, { status: 'outdated', reason: null, ...decision(services, caller) });
@@ -323,10 +345,10 @@ async function apply(
 }
 
 /** The refusal if the commit failed because another process has decided about the change; throws any other error. */
-async function decidedMeanwhile(services: Pick<Services, 'clock' | 'store'>, id: Uuid, thrown: unknown) {
+async function decidedMeanwhile(services: ConfirmServices, caller: Caller, id: Uuid, thrown: unknown) {
   if (!(thrown instanceof EventFailed)) throw thrown;
   const request = await services.store.changeRequests.find(id);
-  const ended = request && notWaiting(services, request);
+  const ended = request && notWaiting(services, await readTenant(services, caller), request);
   if (ended === null) throw thrown;
   return ended;
 }
@@ -342,6 +364,8 @@ class WrappedAnswer implements IdempotencyRecord {
   }
 
   toRow(answer: Answer<unknown>, subject?: string) {
+    // A new change request, not the answer of the applied change.
+    if (answer.status === 409) return this.#record.toRow(answer, subject);
     return this.#record.toRow({ body: this.#wrap(answer.body) }, subject);
   }
 

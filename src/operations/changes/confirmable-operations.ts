@@ -1,11 +1,17 @@
 import type { ZodType } from 'zod';
+import type { ConfirmedOperation } from '../../domain/change-request.ts';
 import type { JsonObject } from '../../domain/values.ts';
 import { updatePolicy } from '../commands/safety-policy.ts';
+import { reinstateDevice, revokeDevice, rotateSecret } from '../devices/device-keys.ts';
 import { registerManifest, storedManifestBase, updateManifest } from '../devices/manifests.ts';
+import { releaseFirmware } from '../firmware/firmware.ts';
 import type { Operation, Services } from '../operation.ts';
 
 /** The services that confirmable operations need, for the operations that run them after a confirmation. */
-export const confirmableNeeds = ['actors', 'audit', 'clock', 'flags', 'locks', 'manifests', 'newId', 'store'] as const;
+export const confirmableNeeds = [
+  ...(['actors', 'artifacts', 'audit', 'clock', 'flags', 'locks', 'log', 'manifests', 'newId'] as const),
+  ...(['seal', 'settings', 'store'] as const),
+] as const;
 
 export type ConfirmableOperation = Operation<ZodType, ZodType, (typeof confirmableNeeds)[number]>;
 
@@ -19,13 +25,15 @@ export interface ConfirmableChange {
 }
 
 /** Every conflict ends the request. */
-const notCompared: ConfirmableChange['storedBase'] = async () => '';
+const notCompared = async (): Promise<string> => '';
 
 /** The operations that call `applyOrRequest`, by name. */
-export const confirmableOperations: Readonly<Record<string, ConfirmableChange>> = Object.fromEntries(
-  [
-    { operation: registerManifest, storedBase: storedManifestBase },
-    { operation: updateManifest, storedBase: storedManifestBase },
-    { operation: updatePolicy, storedBase: notCompared },
-  ].map((one: ConfirmableChange) => [one.operation.name, one]),
-);
+export const confirmableOperations: Readonly<Record<ConfirmedOperation, ConfirmableChange>> = {
+  registerManifest: { operation: registerManifest, storedBase: storedManifestBase },
+  updateManifest: { operation: updateManifest, storedBase: storedManifestBase },
+  updatePolicy: { operation: updatePolicy, storedBase: notCompared },
+  rotateSecret: { operation: rotateSecret, storedBase: notCompared },
+  reinstateDevice: { operation: reinstateDevice, storedBase: notCompared },
+  revokeDevice: { operation: revokeDevice, storedBase: notCompared },
+  releaseFirmware: { operation: releaseFirmware, storedBase: notCompared },
+};

@@ -1,20 +1,29 @@
 import { hash, randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import type { AppliedChange, ChangePreview, ChangeRequest } from '../../domain/change-request.ts';
+import {
+  type AppliedChange,
+  type ChangePreview,
+  type ChangeRequest,
+  type ConfirmedOperation,
+  changeKindOf,
+  changeKinds,
+} from '../../domain/change-request.ts';
+import { mayConfirm } from '../../domain/gateway.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { jsonEqual } from '../../domain/json/value.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
-import type { Json, JsonObject } from '../../domain/values.ts';
+import type { Json, JsonObject, Principal } from '../../domain/values.ts';
 import { payloadHash } from '../../protocol/canonical.ts';
 import { readTenant } from '../commands/gateway-facts.ts';
 import { isoTime } from '../inputs.ts';
-import { type Answer, type Call, type Services, tenantOf } from '../operation.ts';
+import { type Answer, type Call, type Caller, type Services, tenantOf } from '../operation.ts';
 
 /*
- * Changes that make something weaker wait for a confirmation under the tenant's safety policy, as critical commands do
- * (decision 47). An operation computes what its change makes weaker and calls `applyOrRequest`; it is listed in
- * confirmable-operations.ts, so that it can be run again when the change is confirmed.
+ * Changes that make something weaker, and critical changes that the policy does not let the requester confirm, wait for a
+ * confirmation under the tenant's safety policy, as critical commands do (decisions 47 and 52). An operation computes
+ * the effect of its change and calls `applyOrRequest`; it is listed in confirmable-operations.ts, so that it can be run again
+ * when the change is confirmed.
  */
 
 /** Change requests of a tenant that may wait at once. */
@@ -22,7 +31,9 @@ const MAX_WAITING = 200;
 
 export const changeEffect = z
   .object({
-    weaker: z.array(z.string()).meta({ description: 'One sentence for each rule that gets weaker' }),
+    weaker: z.array(z.string()).meta({
+      description: 'One sentence for each rule that gets weaker, or for each effect of a critical change',
+    }),
     changes: z.record(z.string(), z.object({ from: z.json(), to: z.json() })),
   })
   .meta({ id: 'ChangeEffect' });
@@ -40,7 +51,7 @@ type ChangeDryRun = z.infer<typeof changeDryRun>;
 
 /** Entry of `Operation.responses` for the status 409. */
 export const confirmationResponse = {
-  when: 'Something gets weaker: the change must be confirmed with this token, or from the list of change requests',
+  when: 'The change must be confirmed with this token, or from the list of change requests',
   body: changeDryRun
     .extend({ code: z.literal('DRY_RUN_REQUIRED'), request_id: uuid })
     .meta({ id: 'ChangeDryRunRequired' }),
@@ -48,20 +59,23 @@ export const confirmationResponse = {
 
 export interface ProposedChange {
   /** Name of the calling operation. */
-  operation: string;
+  operation: ConfirmedOperation;
   /** As in the audit: `device:<id>`. */
   subject: string;
   /** Identifies the state that `preview` was made from; it must be compared again where the change is applied. */
   base: string;
-  /** Null if nothing gets weaker. */
+  /** Null if the change needs no confirmation. */
   preview: ChangePreview | null;
+  /** The input names the state that it changes, so it cannot be requested again for another one. */
+  namesState?: true;
 }
 
 type ChangeServices = Pick<Services, 'actors' | 'audit' | 'clock' | 'newId' | 'store'>;
 
 /**
- * Applies a change that makes nothing weaker or that was confirmed, and otherwise stores it as a change request and
- * answers 409 with its dry-run token. `apply` receives the change request, whose event must emit `change.apply`.
+ * Applies a change that needs no confirmation or was confirmed, and otherwise stores it as a change request and answers 409
+ * with its dry-run token. `apply` receives the change request; the event of an actor must emit `change.apply`. If the state
+ * has changed since the preview, the change is requested again for its requester, with a new preview.
  */
 export async function applyOrRequest<Output>(
   services: ChangeServices,
@@ -72,29 +86,44 @@ export async function applyOrRequest<Output>(
   const { approval } = call;
   if (approval !== undefined) {
     const { id, digest, requestedBy, base, preview } = approval;
-    if (base !== change.base)
-      return refuse('CONFLICT', 'The state that was previewed has changed. Request the change again.');
+    if (base === change.base && jsonEqual(asJson(preview), asJson(change.preview)))
+      return apply({ id, digest, requestedBy, weaker: preview.weaker });
     // Two builds may compare in different ways.
-    if (!jsonEqual(asJson(preview), asJson(change.preview)))
-      return refuse('CONFLICT', 'This version of the service has another preview of the change. Request it again.');
-    return apply({ id, digest, requestedBy, weaker: preview.weaker });
+    if (base === change.base && change.namesState)
+      return refuse('CONFLICT', 'This version of the service has another preview of the change.');
+    if (change.preview === null || change.namesState)
+      return refuse('CONFLICT', 'The state that was previewed has changed. Request the change again.');
+    return requestChange(services, { ...call, requestedBy }, { ...change, preview: change.preview });
   }
-  if (change.preview === null) return apply(undefined);
+  if (change.preview === null || (await mayActAlone(services, call.caller, change))) return apply(undefined);
   return requestChange(services, call, { ...change, preview: change.preview });
+}
+
+/** Whether the caller needs no confirmation, because the policy lets them confirm their own critical change. */
+async function mayActAlone(
+  services: Pick<Services, 'actors'>,
+  caller: Caller,
+  { operation }: ProposedChange,
+): Promise<boolean> {
+  if (changeKinds[operation] !== 'critical') return false;
+  const { snapshot } = await readTenant(services, caller);
+  const { principal } = caller;
+  return mayConfirm(snapshot.context.fixed.policy, principal, principal, { inbox: true }).ok;
 }
 
 const asJson = (value: ChangePreview | null): Json => value as unknown as Json;
 
 async function requestChange(
   services: ChangeServices,
-  { input, caller, idempotent }: Call<unknown>,
+  call: Call<unknown> & { requestedBy?: Principal },
   { operation, subject, base, preview }: ProposedChange & { preview: ChangePreview },
 ): Promise<Outcome<Answer<ChangeDryRun>>> {
+  const { input, caller, idempotent } = call;
   const { clock, newId, store } = services;
   const { snapshot } = await readTenant(services, caller);
   const token = randomUUID();
   const now = clock.now();
-  const { requestId: _, operation: __, ...requestedBy } = caller.principal;
+  const { requestId: _, operation: __, ...requestedBy } = call.requestedBy ?? caller.principal;
   const bound = {
     ...{ id: newId(), tenantId: tenantOf(caller), operation, subject, base, preview, requestedBy },
     // Without members that are undefined, as it is stored.
@@ -123,14 +152,17 @@ async function requestChange(
   if (!stored)
     return refuse('CONFLICT', `${MAX_WAITING} changes already wait for a confirmation. Confirm or refuse one first.`);
   await services.audit.recordDone({
-    ...{ tenantId: request.tenantId, by: requestedBy.id, key: requestedBy.key ?? null, via: requestedBy.via ?? null },
+    ...{ tenantId: request.tenantId, by: caller.principal.id },
+    ...{ key: caller.principal.key ?? null, via: caller.principal.via ?? null },
     ...{ action: 'requestChange', subject: `change:${request.id}`, requestId: caller.requestId },
   });
   return done(answer);
 }
 
-export const changeReason = ({ preview: { weaker } }: ChangeRequest): string =>
-  `The change makes ${weaker.length === 1 ? 'one thing' : `${weaker.length} things`} weaker and needs confirmation.`;
+export function changeReason({ operation, preview: { weaker } }: ChangeRequest): string {
+  if (changeKindOf(operation) === 'critical') return 'The change is critical and needs confirmation.';
+  return `The change makes ${weaker.length === 1 ? 'one thing' : `${weaker.length} things`} weaker and needs confirmation.`;
+}
 
 /** The stored form of a dry-run token. */
 export const hashChangeToken = (token: string): string => hash('sha256', token.toLowerCase());

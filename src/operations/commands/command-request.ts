@@ -11,6 +11,7 @@ import { uuid } from '../../domain/uuid-schema.ts';
 import type { JsonObject, Principal } from '../../domain/values.ts';
 import type { Approval, CommandContext, CommandEvent, PlanOrigin } from '../../machines/command-types.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
+import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import type { IdempotencyRow } from '../../store/contract.ts';
 import { firmwarePreview, type RequestedRelease } from '../firmware/firmware-facts.ts';
 import type { Caller, Services } from '../operation.ts';

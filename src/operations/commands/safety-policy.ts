@@ -68,7 +68,7 @@ export const updatePolicy = operation({
     const after = { ...before, ...policy };
     const weaker = looserRules(before, after);
     const change = {
-      ...{ operation: 'updatePolicy', subject: `tenant:${ref.id}` },
+      ...{ operation: 'updatePolicy' as const, subject: `tenant:${ref.id}` },
       base: `policy:${before.confirm_by}:${before.confirm_ttl_s}`,
       preview: weaker.length === 0 ? null : { weaker, changes: changesOf(before, after) },
     };

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { NoSuchActor, Quarantined } from '../../actors/contract.ts';
+import type { AppliedChange, ChangePreview } from '../../domain/change-request.ts';
 import { KEY_GRACE_MS, type SigningAlg, secretBinding } from '../../domain/device-key.ts';
 import { signingAlgSchema } from '../../domain/enum-schemas.ts';
 import { iso } from '../../domain/iso-time.ts';
@@ -12,6 +13,7 @@ import type { DeviceEvent } from '../../machines/device-types.ts';
 import type { DeviceKeyRow } from '../../machines/outputs.ts';
 import { isPublicKey, newDeviceSecret, publicKeyFromSeed } from '../../protocol/signature.ts';
 import type { StoredDeviceKey } from '../../store/contract.ts';
+import { applyOrRequest, changeDryRun, confirmationResponse } from '../changes/confirmed-change.ts';
 import { idOf, isoTime } from '../inputs.ts';
 import { type Answer, type Call, operation, type Services } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
@@ -49,21 +51,54 @@ export function generateKey(
 
 const newSecret = z.string().nullable().meta({ description: 'Shown once; null if the device generated its key' });
 
+/** A change of a device's keys; `preview` is null if the change needs no confirmation, because it has no effect. */
+interface KeyChange {
+  operation: 'rotateSecret' | 'reinstateDevice' | 'revokeDevice';
+  preview(device: CommittedDevice): ChangePreview | null;
+}
+
+type KeyChangeServices = Pick<Services, 'actors' | 'audit' | 'clock' | 'locks' | 'newId' | 'store'>;
+
 /**
- * Runs a change of the device's keys under its lock. Stored idempotency answers with a secret of the device are dropped
- * first, so none outlives the key that it shows.
+ * Runs a change of the device's keys under its lock, or requests its confirmation. Stored idempotency answers with a
+ * secret of the device are dropped first, so none outlives the key that it shows.
  */
-async function withKeyLock<T>(
-  services: Pick<Services, 'actors' | 'locks' | 'store'>,
-  { caller, input }: Pick<Call<{ id: Uuid }>, 'caller' | 'input'>,
-  change: (device: CommittedDevice) => Promise<Outcome<T>>,
-): Promise<Outcome<T>> {
+async function changeKeys<T>(
+  services: KeyChangeServices,
+  call: Call<{ id: Uuid }>,
+  { operation, preview }: KeyChange,
+  apply: (device: CommittedDevice, change: { change?: AppliedChange }) => Promise<Outcome<Answer<T>>>,
+): Promise<Outcome<Answer<T | z.infer<typeof changeDryRun>>>> {
+  const { caller, input } = call;
   return services.locks.exclusive(`keys:${input.id}`, async () => {
     const found = await findDevice(services, caller, input.id);
     if (!found.ok) return found;
-    await services.store.idempotency.dropFor(input.id);
-    return change(found.value);
+    const device = found.value;
+    const { keyVersion } = device.snapshot.context.fixed;
+    const change = {
+      ...{ operation, subject: `device:${input.id}`, preview: preview(device) },
+      base: `key:${keyVersion}:${isRevoked(device) ? 'revoked' : 'active'}`,
+    };
+    return applyOrRequest(services, call, change, async (applied) => {
+      await services.store.idempotency.dropFor(input.id);
+      return apply(device, applied === undefined ? {} : { change: applied });
+    });
   });
+}
+
+/** The part of a preview that shows the next key. */
+function newKeyPreview(
+  { snapshot }: CommittedDevice,
+  { public_key }: { public_key?: string | undefined },
+): { sentence: string; changes: ChangePreview['changes'] } {
+  const { keyVersion } = snapshot.context.fixed;
+  return {
+    sentence:
+      public_key === undefined
+        ? 'Its secret is shown once, to the user who confirms this.'
+        : `It is the public key ${public_key} of the request.`,
+    changes: { key_version: { from: keyVersion, to: keyVersion + 1 } },
+  };
 }
 
 interface NewKeyBody {
@@ -93,11 +128,14 @@ async function rekey<Body extends NewKeyBody>(
   return reply.ok ? done(answer) : reply;
 }
 
+const rotatedBody = z.object({ device_id: uuid, new_secret: newSecret, key_version: z.int() });
+
 export const rotateSecret = operation({
   name: 'rotateSecret',
   summary: 'Rotate the key of a device; the previous key stays valid for 24 hours',
   input: z.strictObject({ id: idOf('device'), public_key: publicKey.optional() }),
-  output: z.object({ device_id: uuid, new_secret: newSecret, key_version: z.int() }),
+  output: z.union([rotatedBody, changeDryRun]),
+  responses: { 200: { when: 'The key is rotated', body: rotatedBody }, 409: confirmationResponse },
   role: 'admin',
   scope: 'write:devices',
   changes: true,
@@ -105,14 +143,21 @@ export const rotateSecret = operation({
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
   // `public_key` is required only from devices that generate their keys.
   example: { input: {} },
-  needs: ['actors', 'clock', 'locks', 'seal', 'store'],
+  needs: ['actors', 'audit', 'clock', 'locks', 'newId', 'seal', 'store'],
   run(services, call) {
     const { principal: by } = call.caller;
-    const rotate = (key: DeviceKeyRow): DeviceEvent => {
-      const at = key.createdAt;
-      return { type: 'rotate', at, by, key, graceUntil: at + KEY_GRACE_MS };
+    const preview = (device: CommittedDevice): ChangePreview | null => {
+      if (isRevoked(device)) return null;
+      const { sentence, changes } = newKeyPreview(device, call.input);
+      return { weaker: [`The device gets a new key, and the current one ends after 24 hours. ${sentence}`], changes };
     };
-    return withKeyLock(services, call, (device) => rekey(services, device, call, rotate, (body) => body));
+    return changeKeys(services, call, { operation: 'rotateSecret', preview }, (device, change) => {
+      const rotate = (key: DeviceKeyRow): DeviceEvent => {
+        const at = key.createdAt;
+        return { type: 'rotate', at, by, key, graceUntil: at + KEY_GRACE_MS, ...change };
+      };
+      return rekey(services, device, call, rotate, (body) => body);
+    });
   },
 });
 
@@ -154,28 +199,41 @@ async function cancelOpenCommands(
   );
 }
 
+const reinstatedBody = z.object({
+  device_id: uuid,
+  status: z.literal('active'),
+  new_secret: newSecret,
+  key_version: z.int(),
+});
+
 export const reinstateDevice = operation({
   name: 'reinstateDevice',
   summary: 'Reinstate a revoked device with a new key',
   input: z.strictObject({ id: idOf('device'), reason, public_key: publicKey.optional() }),
-  output: z.object({
-    device_id: uuid,
-    status: z.literal('active'),
-    new_secret: newSecret,
-    key_version: z.int(),
-  }),
+  output: z.union([reinstatedBody, changeDryRun]),
+  responses: { 200: { when: 'The device is reinstated', body: reinstatedBody }, 409: confirmationResponse },
   role: 'admin',
   scope: 'write:devices',
   changes: true,
   audit: 'journal',
   refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION', 'CONFLICT', 'BETA_LIMIT_REACHED'],
   example: { input: { reason: 'Found in storage' } },
-  needs: ['actors', 'clock', 'locks', 'log', 'seal', 'settings', 'store'],
+  needs: ['actors', 'audit', 'clock', 'locks', 'log', 'newId', 'seal', 'settings', 'store'],
   run(services, call) {
     const { reason } = call.input;
     const { principal: by } = call.caller;
-    const reinstate = (key: DeviceKeyRow): DeviceEvent => ({ type: 'reinstate', at: key.createdAt, by, reason, key });
-    return withKeyLock(services, call, async (device) => {
+    const preview = (device: CommittedDevice): ChangePreview | null => {
+      if (!isRevoked(device)) return null;
+      const { sentence, changes } = newKeyPreview(device, call.input);
+      return {
+        weaker: [`The revoked device can connect again, with a new key. ${sentence}`],
+        changes: { revoked: { from: true, to: false }, ...changes },
+      };
+    };
+    return changeKeys(services, call, { operation: 'reinstateDevice', preview }, async (device, applied) => {
+      const reinstate = (key: DeviceKeyRow): DeviceEvent => ({
+        ...{ type: 'reinstate', at: key.createdAt, by, reason, key, ...applied },
+      });
       const change = () =>
         rekey(services, device, call, reinstate, (rekeyed) => ({ ...rekeyed, status: 'active' as const }));
       if (!isRevoked(device)) return change();
@@ -185,25 +243,34 @@ export const reinstateDevice = operation({
   },
 });
 
+const revokedBody = z.object({ device_id: uuid, status: z.literal('revoked') });
+
 export const revokeDevice = operation({
   name: 'revokeDevice',
   summary: 'Revoke a device: its session ends, its keys become invalid, its open commands are cancelled',
   input: z.strictObject({ id: idOf('device'), reason: reason.optional() }),
-  output: z.object({ device_id: uuid, status: z.literal('revoked') }),
+  output: z.union([revokedBody, changeDryRun]),
+  responses: { 200: { when: 'The device is revoked', body: revokedBody }, 409: confirmationResponse },
   role: 'admin',
   scope: 'write:devices',
   changes: true,
   audit: 'journal',
   inMaintenance: true,
-  refuses: ['NOT_FOUND'],
+  refuses: ['NOT_FOUND', 'CONFLICT'],
   example: { input: { reason: 'Lost in transit' } },
-  needs: ['actors', 'clock', 'locks', 'store'],
+  needs: ['actors', 'audit', 'clock', 'locks', 'newId', 'store'],
   run(services, call) {
     const { reason } = call.input;
     const { principal: by } = call.caller;
     const answer = { body: { device_id: call.input.id, status: 'revoked' as const } };
-    return withKeyLock(services, call, async (device) => {
-      const event: DeviceEvent = { type: 'revoke', at: services.clock.now(), by, ...(reason && { reason }) };
+    const preview = (device: CommittedDevice): ChangePreview | null => {
+      if (isRevoked(device)) return null;
+      const ends = 'its connection and its keys end, its open commands are cancelled, and it leaves its home and room';
+      return { weaker: [`The device is revoked: ${ends}.`], changes: { revoked: { from: false, to: true } } };
+    };
+    return changeKeys(services, call, { operation: 'revokeDevice', preview }, async (device, change) => {
+      const at = services.clock.now();
+      const event: DeviceEvent = { type: 'revoke', at, by, ...(reason && { reason }), ...change };
       const reply = await sendToActor(services, device.ref, event, () => call.idempotent?.toRow(answer), {
         allowNoOp: true,
       });

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { ChangePreview } from '../../domain/change-request.ts';
 import { firmwareStatusSchema } from '../../domain/enum-schemas.ts';
 import { artifactUrlError, findUpdate, isVersion } from '../../domain/firmware.ts';
 import { isSignedAsRequired } from '../../domain/firmware-signing.ts';
@@ -6,12 +7,14 @@ import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { description, deviceType } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
+import { payloadHash } from '../../protocol/canonical.ts';
 import { ED25519_SIGNATURE } from '../../protocol/signature.ts';
 import type { FirmwareRelease } from '../../store/contract/firmware.ts';
+import { applyOrRequest, changeDryRun, confirmationResponse } from '../changes/confirmed-change.ts';
 import { findDevice } from '../devices/device-view.ts';
 import { cursorAfter, cursorsIn, idOf, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Answer, type Call, operation, type Services, tenantOf } from '../operation.ts';
-import { signatureOf } from './firmware-facts.ts';
+import { firmwarePreview, signatureOf } from './firmware-facts.ts';
 import { verifyRelease } from './firmware-signing.ts';
 import { RELEASE_EXAMPLE, releaseRecord, releaseRecordOf } from './firmware-view.ts';
 
@@ -171,6 +174,8 @@ export const getRelease = operation({
   },
 });
 
+const releasedBody = z.object({ status: z.literal('released'), id: uuid, release: releaseRecord });
+
 export const releaseFirmware = operation({
   name: 'releaseFirmware',
   summary: 'Release a draft that has a URL or an artifact, or change the rollout of a release',
@@ -180,20 +185,21 @@ export const releaseFirmware = operation({
     size: size.optional(),
     signature: signature.optional(),
   }),
-  output: z.object({ status: z.literal('released'), id: uuid, release: releaseRecord }),
+  output: z.union([releasedBody, changeDryRun]),
+  responses: { 200: { when: 'The version is released', body: releasedBody }, 409: confirmationResponse },
   role: 'admin',
   scope: 'write:firmware',
   changes: true,
-  refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION', 'FIRMWARE_SIGNATURE_REQUIRED', 'FIRMWARE_SIGNATURE_INVALID'],
+  refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION', 'CONFLICT', 'FIRMWARE_SIGNATURE_REQUIRED', 'FIRMWARE_SIGNATURE_INVALID'],
   example: {
     input: { rollout_percent: 25 },
     output: { status: 'released', id: RELEASE_EXAMPLE.id, release: RELEASE_EXAMPLE },
   },
-  needs: ['artifacts', 'clock', 'locks', 'store'],
+  needs: ['actors', 'artifacts', 'audit', 'clock', 'locks', 'newId', 'store'],
   async run(services, call) {
     const { input, caller } = call;
     const signing = await services.store.firmwareSigning.find(tenantOf(caller));
-    return changeRelease(services, call, 'released', (release) => {
+    const decide = (release: FirmwareRelease): Outcome<FirmwareRelease> => {
       if (release.status === 'withdrawn') return illegalTransition('The release was withdrawn.');
       if (release.checksum === null)
         return illegalTransition('The draft has neither a URL nor an artifact: upload an artifact first.');
@@ -208,11 +214,44 @@ export const releaseFirmware = operation({
         status: 'released',
         rolloutPercent: input.rollout_percent ?? release.rolloutPercent,
         releasedAt: release.releasedAt ?? services.clock.now(),
-        releasedBy: release.releasedAt === null ? call.caller.principal.id : release.releasedBy,
+        releasedBy: release.releasedAt === null ? caller.principal.id : release.releasedBy,
       });
+    };
+    return changeRelease(services, call, 'released', decide, (before, after, apply) => {
+      const change = {
+        ...{ operation: 'releaseFirmware' as const, subject: `firmware:${before.id}`, base: releaseBase(before) },
+        preview: releasePreview(services, before, after),
+      };
+      return applyOrRequest(services, call, change, apply);
     });
   },
 });
+
+/** Identifies what is released and to how many devices. */
+function releaseBase({ status, rolloutPercent, url, checksum, artifact, size, signature }: FirmwareRelease): string {
+  const named = { status, rolloutPercent, url, checksum, artifact: artifact?.name ?? null, size, signature };
+  return `firmware:${payloadHash(named)}`;
+}
+
+/** The effect of a release; null if it is offered to no more devices than before. */
+function releasePreview(
+  { artifacts }: Pick<Services, 'artifacts'>,
+  before: FirmwareRelease,
+  after: FirmwareRelease,
+): ChangePreview | null {
+  const isNew = before.status === 'draft';
+  if (!isNew && after.rolloutPercent <= before.rolloutPercent) return null;
+  const { version, deviceType, rolloutPercent, checksum } = after;
+  const { url_host } = firmwarePreview({ artifacts }, after);
+  const sentence = `Version ${version} is offered to ${rolloutPercent} % of the devices of the type ${deviceType}, from ${url_host} with the checksum ${checksum}.`;
+  return {
+    weaker: [sentence],
+    changes: {
+      ...(isNew && { status: { from: 'draft', to: 'released' } }),
+      rollout_percent: { from: isNew ? 0 : before.rolloutPercent, to: rolloutPercent },
+    },
+  };
+}
 
 export const withdrawFirmware = operation({
   name: 'withdrawFirmware',
@@ -245,22 +284,38 @@ const sizeOfArtifact = () => {
 
 const illegalTransition = (detail: string) => refuse('ILLEGAL_TRANSITION', detail);
 
-/** Serializes changes of a release, so that each sees the result of the previous one. */
-function changeRelease<Status extends FirmwareRelease['status']>(
+/**
+ * Serializes changes of a release, so that each sees the result of the previous one. `confirm` applies the change, or
+ * requests its confirmation.
+ */
+function changeRelease<Status extends FirmwareRelease['status'], Requested = never>(
   services: Pick<Services, 'artifacts' | 'locks' | 'store'>,
   { input, caller, idempotent }: Call<{ id: Uuid }>,
   status: Status,
   decide: (release: FirmwareRelease) => Outcome<FirmwareRelease>,
-): Promise<Outcome<Answer<{ status: Status; id: Uuid; release: z.infer<typeof releaseRecord> }>>> {
+  confirm: (
+    before: FirmwareRelease,
+    after: FirmwareRelease,
+    apply: () => Promise<Outcome<Answer<ChangedRelease<Status>>>>,
+  ) => Promise<Outcome<Answer<ChangedRelease<Status> | Requested>>> = (_, __, apply) => apply(),
+): Promise<Outcome<Answer<ChangedRelease<Status> | Requested>>> {
   return services.locks.exclusive(releaseLockKey(input.id), async () => {
     const release = await services.store.firmware.find(tenantOf(caller), input.id);
     if (release === null) return notFound('firmware');
     const decided = decide(release);
     if (!decided.ok) return decided;
-    const answer = { body: { status, id: release.id, release: releaseRecordOf(services, decided.value) } };
-    await services.store.firmware.update(decided.value, idempotent?.toRow(answer));
-    return done(answer);
+    return confirm(release, decided.value, async () => {
+      const answer = { body: { status, id: release.id, release: releaseRecordOf(services, decided.value) } };
+      await services.store.firmware.update(decided.value, idempotent?.toRow(answer));
+      return done(answer);
+    });
   });
+}
+
+interface ChangedRelease<Status> {
+  status: Status;
+  id: Uuid;
+  release: z.infer<typeof releaseRecord>;
 }
 
 export const releaseLockKey = (id: Uuid): string => `firmware:${id}`;

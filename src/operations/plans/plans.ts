@@ -6,7 +6,6 @@ import { reason } from '../../domain/request-fields.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { Snapshot } from '../../machines/definition.ts';
 import type { PlanContext, PlanEvent, PlanFixed, StepInput } from '../../machines/plan-types.ts';
-import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import type { IdempotencyRow } from '../../store/contract.ts';
 import { previewOf, stripRequest } from '../commands/command-request.ts';
 import { previewBody } from '../commands/command-view.ts';
@@ -20,7 +19,7 @@ import {
   type Target,
   type TargetServices,
 } from '../commands/gateway-facts.ts';
-import { findRequestedRelease } from '../firmware/firmware-facts.ts';
+import { findRequestedRelease, type RequestedRelease } from '../firmware/firmware-facts.ts';
 import { idOf, notFound } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
@@ -168,7 +167,7 @@ interface StepToJudge {
   tenant: CommittedTenant;
   target: Target;
   step: StepInput;
-  release: FirmwareRelease | null;
+  release: RequestedRelease | null;
 }
 
 function verdictFor(

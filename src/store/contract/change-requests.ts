@@ -4,9 +4,10 @@ import type { EpochMs, Principal, Uuid } from '../../domain/values.ts';
 import type { IdempotencyRow } from './idempotency.ts';
 import type { Page } from './page.ts';
 
-/** The end of a change request without its application. */
+/** The end of a change request. */
 export interface ChangeRequestEnd {
-  status: 'refused' | 'outdated';
+  /** `applied`: to plain records, before this; the commit of an actor ends it itself. */
+  status: 'applied' | 'refused' | 'outdated';
   decidedBy: Principal;
   decidedAt: EpochMs;
   reason: string | null;

@@ -109,7 +109,7 @@ function checkKeys({ world, ledger, cluster }: SimulatedTenant, deviceId: string
 const keyVersionOf = ({ data }: JournalRow): number => Number(data?.key_version);
 
 /** Operations whose effects are rows without a journal: each is stored with the response of its request. */
-const unjournaled: ReadonlySet<string> = new Set(['/setFlag', '/createRelease', '/releaseFirmware']);
+const unjournaled: ReadonlySet<string> = new Set(['/setFlag', '/createRelease', '/releaseFirmware', '/approveChange']);
 
 /** Counts the stored effects of requests on flags and firmware releases. */
 export class RowEffects {

@@ -68,7 +68,7 @@ export const parts = {
     service.repeat(6_000, async () => {
       const device = service.random.pick(service.devices);
       await changing(service, device, async () => {
-        const { key_version, new_secret } = await service.must(service.owner, rotateSecret, { id: device.id });
+        const { key_version, new_secret } = await service.mustChange(service.owner, rotateSecret, { id: device.id });
         // The key before the one that is now in its grace period has ended.
         service.ledger.endKeysBelow(device.id, key_version - 1);
         const bring = () => device.secrets.set(key_version, new_secret);
@@ -82,11 +82,11 @@ export const parts = {
     service.repeat(12_000, async () => {
       const device = service.random.pick(service.devices);
       await changing(service, device, async () => {
-        await service.must(service.flatmate, revokeDevice, { id: device.id, reason: 'lost' });
+        await service.mustChange(service.flatmate, revokeDevice, { id: device.id, reason: 'lost' });
         service.ledger.revoked(device.id, service.world.now());
         await service.pause(6_000);
         service.ledger.shut.delete(device.id);
-        const back = await service.must(service.owner, reinstateDevice, { id: device.id, reason: 'found' });
+        const back = await service.mustChange(service.owner, reinstateDevice, { id: device.id, reason: 'found' });
         service.ledger.endKeysBelow(device.id, back.key_version);
         device.beginAnew(back.key_version, back.new_secret);
       });
@@ -127,7 +127,7 @@ export const parts = {
       const sent = await service.request(service.owner, createRelease, input);
       if (sent.code !== null) return;
       const { id } = sent.body;
-      if ((await service.request(service.owner, releaseFirmware, { id })).code !== null) return;
+      await service.mustChange(service.owner, releaseFirmware, { id });
       await confirmed(service, service.random.pick(service.lights), {
         action: 'update_firmware',
         params: { firmware_id: id },

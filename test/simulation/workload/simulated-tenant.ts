@@ -1,3 +1,4 @@
+import { approveChange } from '../../../src/operations/changes/change-requests.ts';
 import { updatePolicy } from '../../../src/operations/commands/safety-policy.ts';
 import { registerDevice } from '../../../src/operations/devices/device-registration.ts';
 import { createHome } from '../../../src/operations/homes/homes.ts';
@@ -80,6 +81,18 @@ export class SimulatedTenant {
     const sent = await this.callers.request(person, operation, input, true);
     if (sent.code !== null) throw new Error(`${operation.name} was refused: ${sent.code}`);
     return sent.body;
+  }
+
+  /** Like `must`, for a change that another user confirms where the policy requires it. */
+  async mustChange(person: Person, operation: Parameters<Callers['request']>[1], input: object): Promise<Body> {
+    const other = person === this.owner ? this.flatmate : this.owner;
+    for (;;) {
+      const answer = await this.must(person, operation, input);
+      if (answer.change_id === undefined) return answer;
+      const { body } = await this.callers.request(other, approveChange, { change_id: answer.change_id }, true);
+      this.world.count(body?.status === 'applied' ? 'changes confirmed' : 'changes requested again');
+      if (body?.status === 'applied') return body.result;
+    }
   }
 
   pause(longest: number): Promise<void> {

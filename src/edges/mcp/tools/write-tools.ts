@@ -24,15 +24,18 @@ const provisionDevice = defineOperationTool({
   summary: () => 'The device is registered. Its secret is not returned here.',
 });
 
+const WAITS_HINT =
+  'Nothing was changed: the tenant’s policy requires another user to confirm it. Refer the user to the pending confirmations.';
+
 const decommissionDevice = defineOperationTool({
   name: 'decommission_device',
   title: 'Revoke a device',
   description:
-    'Revokes a device: closes its session, invalidates its keys for good and closes its commands. Get the consent of the user first. Only an admin can reinstate it, with a new key.',
+    'Revokes a device: closes its session, invalidates its keys for good and closes its commands. Get the consent of the user first. If the policy requires a confirmation by another user, nothing is changed and the answer has a change_id. Only an admin can reinstate it, with a new key.',
   annotations: { ...DESTRUCTIVE, idempotentHint: true },
   operation: revokeDevice,
   arguments: { names: { device_id: 'id' } },
-  summary: () => 'The device is revoked.',
+  summary: (answer) => ('change_id' in answer ? WAITS_HINT : 'The device is revoked.'),
 });
 
 const setupHome = defineOperationTool({

@@ -1,9 +1,9 @@
 import { v7 } from 'uuid';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { ChangeRequest } from '../../../../src/domain/change-request.ts';
+import { type Confirmer, confirmers } from '../../../../src/domain/policy.ts';
 import { changeDigest } from '../../../../src/operations/changes/confirmed-change.ts';
 import { DataRefused } from '../../../../src/store/contract.ts';
-import { type Confirmer, confirmers } from '../../../../src/domain/policy.ts';
 import { queryGraphql } from '../../../support/graphql.ts';
 import type { CallResult } from '../../../support/http-service.ts';
 import { callTool, codeOf, mcpClient } from '../../../support/mcp.ts';

@@ -178,13 +178,22 @@ describe('a looser policy', () => {
     });
   });
 
-  it('is outdated if the policy was changed in the meantime', async () => {
+  it('is previewed again if the policy was changed in the meantime', async () => {
     await patch({ confirm_by: 'person' });
-    const { change_id, dry_run_token } = (await patch({ confirm_by: 'requester' })).body;
+    const { change_id, dry_run_token } = (await patch({ confirm_by: 'requester', confirm_ttl_s: 600 })).body;
     await patch({ confirm_ttl_s: 60 });
-    const answer = await mine.call('POST', `/change-requests/${change_id}/confirm`, { dry_run_token });
-    expect([answer.status, answer.body.code]).toEqual([409, 'CONFLICT']);
+    const path = (id: string) => `/change-requests/${id}`;
+    const again = await mine.call('POST', `${path(change_id)}/confirm`, { dry_run_token });
+    expect([again.status, again.body.code, again.body.preview.changes]).toEqual([
+      409,
+      'DRY_RUN_REQUIRED',
+      { confirm_by: { from: 'person', to: 'requester' }, confirm_ttl_s: { from: 60, to: 600 } },
+    ]);
     expect((await get()).body.policy).toEqual({ confirm_by: 'person', confirm_ttl_s: 60 });
+    expect((await mine.call('GET', path(change_id))).body.change.status).toBe('outdated');
+    const { change_id: id, dry_run_token: token } = again.body;
+    expect((await mine.call('POST', `${path(id)}/confirm`, { dry_run_token: token })).status).toBe(200);
+    expect((await get()).body.policy).toEqual({ confirm_by: 'requester', confirm_ttl_s: 600 });
   });
 
   it('never applies to what already waits: a command, a plan and a change', async () => {
