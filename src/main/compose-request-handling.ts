@@ -40,9 +40,8 @@ export function composeRequestHandling(config: Config, core: Core, composed: Com
   const identity = new Authenticator({
     ...callers,
     verifiers: [apiKeyVerifier(callers.apiKeys), internalTokenVerifier(tokenKey, clock), ...identityProvider.verifiers],
-    rateLimiter,
-    clock,
-    newId,
+    audit: composed.audit,
+    ...{ rateLimiter, clock, newId, log },
   });
   const secure = config.tls !== null || config.publicUrl?.startsWith('https:') === true;
   const idempotencyKeys = new IdempotencyKeys(services);

@@ -1,9 +1,10 @@
 import { z } from 'zod';
+import { cleanClientName } from '../domain/client-name.ts';
 import type { Refusal, RefusalCode } from '../domain/refusals.ts';
 import { uuid } from '../domain/uuid-schema.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { AuditedAction } from '../services/audit-writer.ts';
-import type { Answer, AuditSubject, Call, Caller, Operation, Services } from './operation.ts';
+import type { Answer, AuditSubject, Call, Caller, Operation, Services, SignInAttempt } from './operation.ts';
 
 // Records operations in the audit (contract §6).
 
@@ -45,15 +46,59 @@ export function auditRefusal(
   if (action !== null) audit.recordRefusal(action, code);
 }
 
+/**
+ * Audits the read of a platform operator in a tenant that is not their own, in the audit of that tenant, or of several
+ * tenants in that of the service. Resolves when the row is durable; repeated reads share one row for a minute.
+ */
+export async function auditOperatorRead(
+  { audit }: Pick<Services, 'audit'>,
+  operation: Operation,
+  { caller, input }: Pick<Call<unknown>, 'caller' | 'input'>,
+): Promise<void> {
+  if (operation.changes || !caller.platformAdmin) return;
+  const subject = defaultSubject(operation, caller, input);
+  const isForeign = operation.acrossTenants && subject.tenantId !== caller.tenantId;
+  if (!isForeign && operation.audit !== 'read') return;
+  const action = auditedActionOf(operation, caller, subject);
+  if (action !== null) await audit.recordRepeated(action);
+}
+
+/** The same for a stream of another tenant's updates. */
+export async function auditOperatorStream(
+  { audit }: Pick<Services, 'audit'>,
+  caller: Caller,
+  tenantId: Uuid,
+  path: string,
+): Promise<void> {
+  const action = auditedActionOf({ name: 'openWebSocket' }, caller, { subject: `stream:${path}`, tenantId });
+  if (action !== null) await audit.recordRepeated(action);
+}
+
+/** The part of an audit row that says where a request came from. */
+export const originOf = ({
+  requestId,
+  address = null,
+  client,
+}: Pick<SignInAttempt, 'requestId' | 'client'> & Pick<Caller, 'address'>): Pick<
+  AuditedAction,
+  'requestId' | 'address' | 'client'
+> => ({
+  ...{ requestId, address, client: cleanClientName(client) },
+});
+
 /** Null without a user: an unauthenticated operation whose subject names no user. */
-function auditedActionOf(operation: Operation, caller: Caller, given: AuditSubject): AuditedAction | null {
+function auditedActionOf(
+  { name: action }: Pick<Operation, 'name'>,
+  caller: Caller,
+  given: AuditSubject,
+): AuditedAction | null {
   const subject = typeof given === 'string' ? { subject: given } : given;
   const by = subject.by ?? caller.user?.id;
   if (by === undefined) return null;
   const { key = null, via = null } = caller.principal;
   return {
     tenantId: subject.tenantId === undefined ? caller.tenantId : subject.tenantId,
-    ...{ by, key, via, action: operation.name, subject: subject.subject, requestId: caller.requestId },
+    ...{ by, key, via, action, subject: subject.subject, ...originOf(caller) },
   };
 }
 

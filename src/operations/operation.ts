@@ -53,10 +53,10 @@ export interface Caller {
   /** When the credential expires; null for a key without expiry. */
   endsAt: EpochMs | null;
   requestId: Uuid;
-  /** The client's address, where the edge counts failed sign-ins by it. */
+  /** The client's address; null or absent if it is not known. */
   address?: string | null;
-  /** The `User-Agent` of a request that is not authenticated by its headers, such as a sign-in. */
-  client?: string;
+  /** The client as it calls itself, as sent: a `User-Agent`, or an MQTT client id. */
+  client?: string | null;
   /** The request's cookies, whatever the credential; only on edges that browsers use. */
   cookies?: BrowserCookies;
 }
@@ -142,6 +142,7 @@ export interface SignInAttempt {
   via: string;
   requestId: Uuid;
   address: string | null;
+  client?: string | null | undefined;
 }
 
 /**
@@ -260,10 +261,11 @@ export interface Operation<
   /** Not for API keys: only a person changes keys, members and policy (contract §3). */
   personOnly?: boolean;
   /**
-   * How the change is audited (contract §6): `journal` if the changed actors' journals record it, `none` if it needs no
-   * audit. By default, an operation that changes something writes an audit row.
+   * How it is audited (contract §6): `journal` if the changed actors' journals record it, `none` if it needs no audit,
+   * `read` if it changes nothing and shows several tenants to a platform operator. By default, an operation that changes
+   * something writes an audit row, and so does an operator's read in a tenant that is not their own.
    */
-  audit?: 'journal' | 'none';
+  audit?: 'journal' | 'none' | 'read';
   /** Subject of that row, such as `home:<id>`. Default: the last id in the input, or the tenant. */
   auditSubject?(call: Call<z.infer<In>>, body: z.infer<Out>): AuditSubject;
   /** Needs no authentication, but uses a valid credential if one was presented. */

@@ -4,7 +4,7 @@ import { errorText, fieldErrors } from '../domain/field-errors.ts';
 import { checkJson } from '../domain/json/strict.ts';
 import { done, type FieldError, type Outcome, type Refusal, refuse } from '../domain/refusals.ts';
 import type { StoreLiveness } from '../services/store-liveness.ts';
-import { auditDone, auditRefusal, isAudited } from './audit-recording.ts';
+import { auditDone, auditOperatorRead, auditRefusal, isAudited } from './audit-recording.ts';
 import { callerRefusal, tenantRefusal } from './caller-authorization.ts';
 import { refusalOf } from './faults.ts';
 import { flagRefusal } from './flag-refusal.ts';
@@ -112,6 +112,7 @@ async function runAudited(
   // A 409 with a body is a dry run: the change request is audited instead.
   if (outcome.ok && outcome.value.status !== 409 && isAudited(operation))
     await auditDone(services, operation, call, outcome.value);
+  if (outcome.ok) await auditOperatorRead(services, operation, call);
   return outcome;
 }
 

@@ -59,12 +59,14 @@ export class ApiKeyCache implements SizeReporter {
     });
   }
 
-  /** The valid key with this text, or null. */
-  async verify(text: string): Promise<ApiKey | null> {
+  /** The valid key with this text, or null; then `refused` is called with the key that has the prefix of the text. */
+  async verify(text: string, refused?: (key: ApiKey) => void): Promise<ApiKey | null> {
     const prefix = isApiKey(text) ? apiKeyPrefix(text) : null;
     const key = prefix === null ? null : await this.#find(prefix);
     const matches = matchesHash(text, key?.hash ?? DUMMY_HASH);
-    return key !== null && matches && this.#isUsable(key) ? key : null;
+    if (key === null || (matches && this.#isUsable(key))) return key;
+    refused?.(key);
+    return null;
   }
 
   /** Like `findValid`, from memory only; undefined on a miss, or while the memory may be outdated. */

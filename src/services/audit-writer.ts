@@ -1,21 +1,25 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { type BackoffLimits, backoffDelay } from '../domain/backoff.ts';
-import type { Clock } from '../domain/clock.ts';
+import { type Clock, elapsedOf } from '../domain/clock.ts';
 import type { CollectionSizes, SizeReporter } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
 import type { RefusalCode } from '../domain/refusals.ts';
-import type { EpochMs, Uuid } from '../domain/values.ts';
+import type { EpochMs, Milliseconds, Uuid } from '../domain/values.ts';
 import type { AuditRow } from '../store/contract/audit.ts';
 import { CommitUnknown, type Store, StoreUnavailable } from '../store/contract.ts';
 
 /** An action with its actor and subject, as it is audited. */
-export type AuditedAction = Omit<AuditRow, 'id' | 'at' | 'outcome'>;
+export type AuditedAction = Omit<AuditRow, 'id' | 'at' | 'outcome' | 'count'>;
+/** A credential that names a user or a key, and did not authenticate them. */
+export type FailedSignIn = Omit<AuditedAction, 'action' | 'subject'>;
 
 /** Per user. */
 const MAX_REFUSALS_PER_MINUTE = 60;
 /** Refusals that may be pending while the store is unavailable. */
 const MAX_PENDING_REFUSALS = 1_000;
 const MAX_BATCH = 500;
+/** Users, keys and reads whose repetitions are counted at the same time; of others nothing is counted. */
+const MAX_REPEATED = 10_000;
 const MINUTE_MS = 60_000;
 const RETRY: BackoffLimits = { firstMs: 50, maxMs: 1_000 };
 const CLOSE_MS = 2_000;
@@ -35,10 +39,23 @@ interface PendingRow {
   waiter: { resolve(): void; reject(why: unknown): void } | null;
 }
 
+/** An action whose repetitions within a minute are counted. */
+interface Repeated {
+  /** Monotonic time of the row of the first one. */
+  since: Milliseconds;
+  /** The latest one, with the number of those after the first. */
+  last: Pick<AuditRow, 'outcome'> & AuditedAction;
+  count: number;
+  /** Settles when the row of the first one is durable. */
+  first: Promise<void>;
+}
+
 /** Writer of the audit's own rows: actions that no actor's journal records. */
 export class AuditWriter implements SizeReporter {
   readonly #parts: AuditWriterParts;
   readonly #refusals = new Map<Uuid, number>();
+  readonly #repeated = new Map<string, Repeated>();
+  #counting: NodeJS.Timeout | null = null;
   #minute = 0;
   #pending: PendingRow[] = [];
   #writing: Promise<void> = Promise.resolve();
@@ -54,32 +71,93 @@ export class AuditWriter implements SizeReporter {
    * earlier.
    */
   recordDone(action: AuditedAction): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#add({
-        row: { ...action, id: this.#parts.newId(), at: this.#parts.clock.now(), outcome: 'done' },
-        waiter: { resolve, reject },
-      });
-    });
+    return this.#record({ ...action, outcome: 'done', count: 1 });
+  }
+
+  /**
+   * Like `recordDone` for an action that its user repeats often, such as a read: repetitions within a minute are one more
+   * row, at its end, with their number.
+   */
+  recordRepeated(action: AuditedAction): Promise<void> {
+    return this.#recordOnce(action, 'done') ?? this.recordDone(action);
+  }
+
+  /** Fire and forget. At most two rows for a user or a key in a minute: the first failure, and the number of the others. */
+  recordFailedSignIn(failure: FailedSignIn): void {
+    const subject = failure.key === null ? `user:${failure.by}` : `key:${failure.key}`;
+    const recorded = this.#recordOnce({ ...failure, action: 'signIn', subject }, 'UNAUTHENTICATED');
+    if (recorded === null) this.#parts.dropped?.('UNAUTHENTICATED');
+    // Logged by `#writeOneByOne`, or as lost on close.
+    else recorded.catch(() => {});
   }
 
   /** Fire and forget. Beyond 60 refusals of one user in a minute, refusals are counted but not written. */
   recordRefusal(action: AuditedAction, code: RefusalCode): void {
     const at = this.#parts.clock.now();
     if (this.#isOverLimit(action.by, at)) this.#parts.dropped?.(code);
-    else this.#add({ row: { ...action, id: this.#parts.newId(), at, outcome: code }, waiter: null });
+    else this.#add({ row: { ...action, id: this.#parts.newId(), at, outcome: code, count: 1 }, waiter: null });
   }
 
   sizes(): CollectionSizes {
-    return { audit_waiting: this.#pending.length, audit_refused_users: this.#refusals.size };
+    return {
+      audit_waiting: this.#pending.length,
+      audit_refused_users: this.#refusals.size,
+      audit_repeated: this.#repeated.size,
+    };
   }
 
   /** Writes the pending rows for at most `timeoutMs`; the rest is logged as lost. */
   async close(timeoutMs = CLOSE_MS): Promise<void> {
+    this.#writeCounts(Number.POSITIVE_INFINITY);
     await Promise.race([this.#writing, pause(timeoutMs)]);
     this.#closed = true;
     if (this.#pending.length > 0)
       this.#parts.log.error({ rows: this.#pending.length }, 'audit rows lost on close: store unavailable');
     for (const { waiter } of this.#pending) waiter?.reject(new StoreUnavailable('the service is closed'));
+  }
+
+  #record(action: AuditedAction & Pick<AuditRow, 'outcome' | 'count'>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#add({
+        row: { ...action, id: this.#parts.newId(), at: this.#parts.clock.now() },
+        waiter: { resolve, reject },
+      });
+    });
+  }
+
+  /** Writes a row, or counts a repetition of one. Null if too many are counted already. */
+  #recordOnce(action: AuditedAction, outcome: AuditRow['outcome']): Promise<void> | null {
+    const now = elapsedOf(this.#parts.clock);
+    const { tenantId, by, key, via, subject } = action;
+    const name = JSON.stringify([tenantId, by, key, via, action.action, subject, outcome]);
+    const before = this.#repeated.get(name);
+    if (before !== undefined && now - before.since < MINUTE_MS) {
+      before.count += 1;
+      before.last = { ...action, outcome };
+      return before.first;
+    }
+    if (before !== undefined) this.#writeCounts(now);
+    if (this.#repeated.size >= MAX_REPEATED || this.#closed) return null;
+    const first = this.#record({ ...action, outcome, count: 1 });
+    this.#repeated.set(name, { since: now, last: { ...action, outcome }, count: 0, first });
+    // The next one is written as the first of its minute.
+    first.catch(() => this.#repeated.delete(name));
+    this.#counting ??= setInterval(() => this.#writeCounts(elapsedOf(this.#parts.clock)), MINUTE_MS).unref();
+    return first;
+  }
+
+  /** Writes the repetitions of the minutes that have ended. */
+  #writeCounts(now: Milliseconds): void {
+    for (const [name, { since, last, count }] of this.#repeated) {
+      if (now - since < MINUTE_MS) continue;
+      this.#repeated.delete(name);
+      if (count === 0) continue;
+      const row = { ...last, id: this.#parts.newId(), at: this.#parts.clock.now(), count };
+      this.#add({ row, waiter: null });
+    }
+    if (this.#repeated.size > 0 || this.#counting === null) return;
+    clearInterval(this.#counting);
+    this.#counting = null;
   }
 
   /** Rows added while a batch is written go into the next batch. */

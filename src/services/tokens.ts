@@ -3,6 +3,7 @@ import {
   type CryptoKey,
   calculateJwkThumbprint,
   decodeJwt,
+  errors,
   importJWK,
   type JWK,
   type JWTPayload,
@@ -176,8 +177,16 @@ export interface TokenClaims {
   token: TokenRef;
 }
 
-/** Null for anything but a valid internal token; the reason is not revealed to the bearer. */
-export async function verifyToken(key: TokenKey, token: string, now: EpochMs): Promise<TokenClaims | null> {
+/**
+ * Null for anything but a valid internal token; the reason is not revealed to the bearer. Calls `refused` for a token that
+ * this service signed and that is not valid now.
+ */
+export async function verifyToken(
+  key: TokenKey,
+  token: string,
+  now: EpochMs,
+  refused?: (claims: Pick<TokenClaims, 'sub' | 'userId'>) => void,
+): Promise<TokenClaims | null> {
   let payload: JWTPayload;
   try {
     const verified = await jwtVerify(token, ({ kid }) => verifyingKeyOf(key, kid), {
@@ -190,7 +199,9 @@ export async function verifyToken(key: TokenKey, token: string, now: EpochMs): P
     });
     if (!isTokenType(verified.protectedHeader.typ)) return null;
     payload = verified.payload;
-  } catch {
+  } catch (error) {
+    const { sub, [USER_CLAIM]: userId } = expiredPayload(error) ?? {};
+    if (isStorableClaim(sub)) refused?.({ sub, userId: typeof userId === 'string' && isUuid(userId) ? userId : null });
     return null;
   }
   const { exp = 0, iat, sub, jti, email, scope, [USER_CLAIM]: userId = null, [PARENT_CLAIM]: parent } = payload;
@@ -227,6 +238,10 @@ export async function verifyToken(key: TokenKey, token: string, now: EpochMs): P
     },
   };
 }
+
+/** The claims of a token whose signature is valid and that has expired; null for any other error of `jwtVerify`. */
+export const expiredPayload = (error: unknown): JWTPayload | null =>
+  error instanceof errors.JWTExpired ? error.payload : null;
 
 /** Whether a time in a token (a NumericDate, RFC 7519 §2) is later than clocks may differ. */
 export const isAhead = (claim: unknown, now: EpochMs): boolean =>

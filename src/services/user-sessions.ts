@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
+import { cleanClientName } from '../domain/client-name.ts';
 import { type Clock, referenceOf } from '../domain/clock.ts';
 import type { CollectionSizes, SizeReporter } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
@@ -14,7 +15,6 @@ const FLUSH_MS = 5_000;
 /** Resolution of `last_used_at`. */
 const USE_RESOLUTION_MS = 60_000;
 const MAX_TOKENS = 20_000;
-const MAX_CLIENT_LENGTH = 200;
 /** Sessions of a user: with another one the oldest ends. */
 const MAX_SESSIONS = 100;
 /** Users whose number of sessions is checked at a flush. */
@@ -190,7 +190,7 @@ function sessionOf(userId: Uuid, token: TokenRef, { client, address }: SessionOr
     tokenId: token.id,
     userId,
     kind: kindOf(token),
-    client: client ? client.replace(/\p{C}/gu, '').slice(0, MAX_CLIENT_LENGTH) : null,
+    client: cleanClientName(client),
     address: address ?? null,
     ancestors: token.ancestors ?? [],
     signedInAt: token.signedInAt ?? null,

@@ -68,7 +68,7 @@ async function audited(): Promise<Record<string, unknown>[]> {
 
 /** Resolves when the refusals so far are written: audit writes of refusals are asynchronous but ordered. */
 async function refusalsAudited(): Promise<void> {
-  const ofNobody = { tenantId: v7(), by: v7(), key: null, via: 'rest', requestId: v7() };
+  const ofNobody = { tenantId: v7(), by: v7(), key: null, via: 'rest', requestId: v7(), address: null, client: null };
   await service.services.audit.recordDone({ ...ofNobody, action: 'createHome', subject: 'service' });
 }
 

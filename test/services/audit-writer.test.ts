@@ -40,6 +40,7 @@ beforeEach(() => {
 
 const action = (more: Partial<AuditedAction> = {}): AuditedAction => ({
   ...{ tenantId: v7(), by: v7(), key: null, via: 'rest', action: 'createHome', subject: 'home:1', requestId: v7() },
+  ...{ address: '192.0.2.1', client: 'curl' },
   ...more,
 });
 const settled = async () => {
@@ -50,7 +51,7 @@ describe('an audit entry of an action', () => {
   it('is stored when the promise resolves, with the time of the clock', async () => {
     const given = action();
     await audit.recordDone(given);
-    expect(kept).toEqual([{ ...given, id: expect.any(String), at: 1_000_000, outcome: 'done' }]);
+    expect(kept).toEqual([{ ...given, id: expect.any(String), at: 1_000_000, outcome: 'done', count: 1 }]);
   });
 
   it('is written together with concurrent entries', async () => {
@@ -155,5 +156,58 @@ describe('an audit entry of a refusal', () => {
     away = false;
     await done;
     expect(kept).toHaveLength(1_001);
+  });
+});
+
+describe('an action that is repeated', () => {
+  it('is one row and, after a minute, another one with the number of repetitions and the latest request', async () => {
+    const given = action();
+    await audit.recordRepeated(given);
+    const latest = { ...given, requestId: v7() };
+    for (const one of [given, given, latest]) await audit.recordRepeated(one);
+    expect(kept).toHaveLength(1);
+    clock.advance(60_000);
+    await audit.recordRepeated(given);
+    await settled();
+    expect(kept.map(({ count }) => count).sort()).toEqual([1, 1, 3]);
+    expect(kept.find(({ count }) => count === 3)?.requestId).toBe(latest.requestId);
+    expect(audit.sizes().audit_repeated).toBe(1);
+  });
+
+  it('is counted until the service stops', async () => {
+    const given = action();
+    for (let n = 0; n < 3; n++) await audit.recordRepeated(given);
+    await audit.close();
+    expect(kept.map(({ count }) => count)).toEqual([1, 2]);
+  });
+
+  it('fails if its first row is refused, and is tried again', async () => {
+    trouble = () => {
+      throw new DataRefused('22P05', 'no');
+    };
+    const given = action();
+    await expect(audit.recordRepeated(given)).rejects.toBeInstanceOf(DataRefused);
+    trouble = () => {};
+    await audit.recordRepeated(given);
+    expect(kept).toHaveLength(1);
+  });
+});
+
+describe('a failed sign-in', () => {
+  it('is one row and a count for each user and key, and is dropped beyond 10,000 of them', async () => {
+    const { action: _, subject: __, ...failure } = action();
+    for (let n = 0; n < 5; n++) audit.recordFailedSignIn(failure);
+    audit.recordFailedSignIn({ ...failure, key: 'abcdefgh' });
+    for (let n = 0; n < 9_998; n++) audit.recordFailedSignIn({ ...failure, by: v7() });
+    for (let n = 0; n < 3; n++) audit.recordFailedSignIn({ ...failure, by: v7() });
+    await audit.close();
+    const mine = kept.filter(({ by }) => by === failure.by);
+    expect(mine.map(({ subject, count }) => [subject, count])).toEqual([
+      [`user:${failure.by}`, 1],
+      ['key:abcdefgh', 1],
+      [`user:${failure.by}`, 4],
+    ]);
+    expect(dropped).toEqual(Array.from({ length: 3 }, () => 'UNAUTHENTICATED'));
+    expect(kept).toHaveLength(10_001);
   });
 });

@@ -250,7 +250,7 @@ export async function startHttpServiceOn<Kept extends Store>(
   const perform = makePerform(services, liveness);
   const latch = makeRequestRateLimiter(services, liveness, { ...UNLIMITED, ...fixedRates });
   const identity = new Authenticator({
-    ...{ ...callers, rateLimiter: latch, clock, newId },
+    ...{ ...callers, rateLimiter: latch, audit, clock, newId, log },
     verifiers: [apiKeyVerifier(callers.apiKeys), ...verifiers, internalTokenVerifier(key, clock)],
   });
   const authenticator = makeHttpAuthenticator({ identity, services, secure: false });

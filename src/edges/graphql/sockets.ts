@@ -80,6 +80,8 @@ interface Client {
   ws: WebSocket;
   requestId: Uuid;
   address: string;
+  /** The `User-Agent` of the handshake. */
+  userAgent: string | undefined;
   pending: PendingSignIn;
   caller: Caller | null;
   subscription: Subscription;
@@ -135,7 +137,10 @@ export class GraphqlSockets implements SizeReporter {
       refuseUpgrade(request, socket, TOO_MANY_UNAUTHENTICATED, { newId: this.#parts.services.newId });
       return;
     }
-    this.#handshakes.handleUpgrade(request, socket, head, (ws) => this.#serve(ws, { requestId, address, pending }));
+    const userAgent = request.headers['user-agent'];
+    this.#handshakes.handleUpgrade(request, socket, head, (ws) =>
+      this.#serve(ws, { requestId, address, userAgent, pending }),
+    );
   }
 
   connections(): number {
@@ -186,8 +191,8 @@ export class GraphqlSockets implements SizeReporter {
 
   /** Checks access again after setting the caller: a revocation in between would otherwise be missed. */
   async #admit(client: Client, given: unknown): Promise<Refusal | null> {
-    const { requestId, address } = client;
-    const signedIn = await this.#signIn(credentialOf(given), { via: 'graphql', requestId, address });
+    const { requestId, address, userAgent } = client;
+    const signedIn = await this.#signIn(credentialOf(given), { via: 'graphql', requestId, address, client: userAgent });
     if (!signedIn.ok) return signedIn.refusal;
     const caller = signedIn.value;
     const refusal =
@@ -284,7 +289,7 @@ export class GraphqlSockets implements SizeReporter {
     return errors.map((error) => toClientError(error, this.#parts.services.log, requestId).toJSON());
   }
 
-  #serve(ws: WebSocket, from: Pick<Client, 'requestId' | 'address' | 'pending'>): void {
+  #serve(ws: WebSocket, from: Pick<Client, 'requestId' | 'address' | 'userAgent' | 'pending'>): void {
     const client: Client = {
       ...{ ws, ...from, caller: null, subscription: NO_SUBSCRIPTION, activeSubscriptions: new Set() },
       messages: 0,

@@ -174,6 +174,7 @@ export class McpEdge implements SizeReporter {
       via: 'mcp',
       requestId,
       address,
+      client: request.headers['user-agent'],
     });
     if (!found.ok || found.value.user !== null) return found;
     return refuse('UNAUTHENTICATED', 'A valid bearer token or API key is needed.');

@@ -102,14 +102,14 @@ export class MqttAuthenticator {
     return new DeviceSession(identity, { connection, flow, ackWriter });
   }
 
-  async #authenticateUser({ password }: ConnectPacket, connection: ClientConnection): Promise<SignInOutcome> {
+  async #authenticateUser({ password, clientId }: ConnectPacket, connection: ClientConnection): Promise<SignInOutcome> {
     const { services, authenticateUser, usersNeedTls, rates, limits } = this.#parts;
     if (usersNeedTls && !connection.encrypted && !isLoopback(connection.address)) {
       this.#warnOfUserWithoutTls(connection.address);
       return 'without_tls';
     }
     const secret = password?.toString() ?? '';
-    const user = secret === '' ? null : await authenticateUser(secret, connection.address);
+    const user = secret === '' ? null : await authenticateUser(secret, connection.address, clientId);
     if (user === null || !mayReadDevices(user)) return 'refused';
     const tenant = await services.actors.read<TenantContext>({ kind: 'tenant', id: user.tenantId });
     if (!isTenantActive(tenant)) return 'refused';

@@ -26,15 +26,15 @@ export interface MqttUser {
 
 /**
  * Null if the credential is not or no longer valid; throws if that cannot be determined. A failure counts against the
- * client's `address`, which is null when an open session is rechecked.
+ * client's `address`, which is null when an open session is rechecked; `client` is its client id.
  */
-export type AuthenticateUser = (secret: string, address: string | null) => Promise<MqttUser | null>;
+export type AuthenticateUser = (secret: string, address: string | null, client?: string) => Promise<MqttUser | null>;
 
 /** Adapts the service's identity check to this edge. */
 export const userAuthentication =
   (identity: Pick<Authenticator, 'authenticate'>, newId: () => Uuid): AuthenticateUser =>
-  async (secret, address) => {
-    const caller = await identity.authenticate(secret, { via: 'mqtt', requestId: newId(), address });
+  async (secret, address, client) => {
+    const caller = await identity.authenticate(secret, { via: 'mqtt', requestId: newId(), address, client });
     if (!caller.ok) return null;
     const { user, tenantId, role, scopes, endsAt: expiresAt } = caller.value;
     if (user === null || tenantId === null) return null;

@@ -6,8 +6,10 @@ import type { Verifier } from './authenticator.ts';
 /** Verifies API keys. A key acts for the user that created it, in that tenant, and never counts as a person. */
 export const apiKeyVerifier = (keys: Pick<ApiKeyCache, 'verify' | 'recordUse'>): Verifier => ({
   recognises: isApiKey,
-  async verify(credential) {
-    const key = await keys.verify(credential);
+  async verify(credential, refused) {
+    const key = await keys.verify(credential, ({ userId, tenantId, prefix }) =>
+      refused?.({ userId, tenantId, key: prefix }),
+    );
     if (key === null) return null;
     const { prefix, userId, tenantId, roleCap, scopes, expiresAt } = key;
     return {

@@ -2,18 +2,22 @@ import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { type Clock, referenceOf } from '../../domain/clock.ts';
 import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
+import type { Log } from '../../domain/log.ts';
 import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
 import { atMost, type Role } from '../../domain/roles.ts';
 import type { Scope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
+import { originOf } from '../../operations/audit-recording.ts';
 import type { Caller } from '../../operations/operation.ts';
 import type { AgentTokens } from '../../services/agent-tokens.ts';
+import type { AuditWriter } from '../../services/audit-writer.ts';
 import type { InvalidationBus } from '../../services/invalidation-bus.ts';
 import {
   isInternalToken,
   LEEWAY_S,
   type Revocations,
   someInChain,
+  TOKEN_ISSUER,
   type TokenKey,
   type TokenRef,
   verifyToken,
@@ -50,10 +54,19 @@ export interface Proof {
 
 export type ProofOfUser = Proof & { subject: { userId: Uuid } };
 
+/**
+ * Whom a credential names that did not authenticate them: the user or, with `key`, the owner of an API key. Of a token only
+ * if its signature is valid, because anyone can write a name into a token.
+ */
+export type Claimant =
+  | { userId: Uuid; tenantId?: Uuid | undefined; key?: string | undefined }
+  | { subject: Pick<User, 'iss' | 'sub'> };
+
 /** Verifies one kind of credential. The first verifier that recognises a credential decides. */
 export interface Verifier {
   recognises(credential: Credential): boolean;
-  verify(credential: Credential): Promise<Proof | null>;
+  /** Calls `refused` before it returns null if the credential names someone. */
+  verify(credential: Credential, refused?: (claimant: Claimant) => void): Promise<Proof | null>;
 }
 
 /** The user that a credential belongs to, and the tenant that it acts in: not authenticated yet. */
@@ -69,6 +82,8 @@ export interface RequestOrigin {
   requestId: Uuid;
   /** The client's address, for which failures are counted; null if no client is signing in at the moment. */
   address: string | null;
+  /** The client as it calls itself. */
+  client?: string | null | undefined;
 }
 
 /** The edge whose callers are agents, not persons (contract §5). */
@@ -84,6 +99,8 @@ export interface AuthenticatorParts {
   userSessions: Pick<UserSessions, 'recordUse'>;
   invalidations: InvalidationBus;
   rateLimiter: Pick<RequestRateLimiter, 'signInRefusal' | 'recordFailedSignIn'>;
+  audit: Pick<AuditWriter, 'recordFailedSignIn'>;
+  log: Log;
   clock: Clock;
   newId(): Uuid;
 }
@@ -171,8 +188,14 @@ export class Authenticator implements SizeReporter {
     return this.#currentCaller({ proof, userId: proof.subject.userId }, origin);
   }
 
-  /** Refuses an invalid credential, and counts the failure against the client's address. */
-  refuseCredential({ address }: RequestOrigin): Outcome<Caller> {
+  /**
+   * Refuses an invalid credential, counts the failure against the client's address, and audits it if the credential names
+   * someone. The refusal is the same whether it does, and is not delayed by the audit.
+   */
+  refuseCredential(origin: RequestOrigin, claimant: Claimant | null = null): Outcome<Caller> {
+    const { address } = origin;
+    // Without an address no client signs in: the credential of an open connection is checked again.
+    if (claimant !== null && address !== null) void this.#auditFailure(claimant, origin);
     const refusal = address === null ? null : this.#parts.rateLimiter.recordFailedSignIn(address);
     return refusal === null
       ? refuse('UNAUTHENTICATED', 'The credential is invalid, expired or revoked.')
@@ -214,8 +237,10 @@ export class Authenticator implements SizeReporter {
     { revoked, agent }: { revoked: boolean; agent: boolean },
     origin: RequestOrigin,
   ): Outcome<Caller> {
-    if (user === null || revoked || isSignedOut(user, proof.token)) return this.refuseCredential(origin);
-    if (proof.tenantId !== undefined && proof.tenantId !== user.tenantId) return this.refuseCredential(origin);
+    const { key, tenantId } = proof;
+    const hasLeft = user !== null && tenantId !== undefined && tenantId !== user.tenantId;
+    if (user === null || revoked || hasLeft || isSignedOut(user, proof.token))
+      return this.refuseCredential(origin, user && { userId: user.id, key, tenantId });
     proof.used?.(this.#parts.clock.now());
     if (proof.token !== null && proof.person) this.#parts.userSessions.recordUse(user.id, proof.token, origin);
     return done({
@@ -237,6 +262,7 @@ export class Authenticator implements SizeReporter {
       endsAt: proof.token?.expiresAt ?? proof.endsAt ?? null,
       requestId: origin.requestId,
       address: origin.address,
+      client: origin.client ?? null,
     });
   }
 
@@ -255,11 +281,28 @@ export class Authenticator implements SizeReporter {
   }
 
   /** Verifies a credential; again if an invalidation occurred during the verification. */
-  async #proofOf(credential: Credential): Promise<{ proof: Proof | null; since: number }> {
+  async #proofOf(credential: Credential): Promise<{ proof: Proof | null; claimant: Claimant | null; since: number }> {
     for (;;) {
       const since = this.#evictions;
-      const proof = await this.#parts.verifiers.find((verifier) => verifier.recognises(credential))?.verify(credential);
-      if (since === this.#evictions) return { proof: proof ?? null, since };
+      let claimant: Claimant | null = null;
+      const verifier = this.#parts.verifiers.find((one) => one.recognises(credential));
+      const proof = await verifier?.verify(credential, (named) => {
+        claimant = named;
+      });
+      if (since === this.#evictions) return { proof: proof ?? null, claimant, since };
+    }
+  }
+
+  async #auditFailure(claimant: Claimant, origin: RequestOrigin): Promise<void> {
+    const { users, audit, log } = this.#parts;
+    try {
+      const user =
+        'subject' in claimant ? await users.findBySubject(claimant.subject) : await users.get(claimant.userId);
+      if (user === null) return;
+      const { tenantId = user.tenantId, key = null } = 'subject' in claimant ? {} : claimant;
+      audit.recordFailedSignIn({ tenantId, by: user.id, key, via: origin.via, ...originOf(origin) });
+    } catch (error) {
+      log.warn({ err: error, request_id: origin.requestId }, 'failed sign-in not audited');
     }
   }
 
@@ -284,15 +327,15 @@ export class Authenticator implements SizeReporter {
 
   /** Verifies a cached credential again while its proof may be outdated. */
   async #verifyAgain(credential: Credential, cached: CachedProof, origin: RequestOrigin): Promise<Outcome<Caller>> {
-    const { proof } = await this.#proofOf(credential);
-    return proof === null ? this.refuseCredential(origin) : this.#currentCaller({ ...cached, proof }, origin);
+    const { proof, claimant } = await this.#proofOf(credential);
+    return proof === null ? this.refuseCredential(origin, claimant) : this.#currentCaller({ ...cached, proof }, origin);
   }
 
   async #verifyNew(credential: Credential, digest: string, origin: RequestOrigin): Promise<Outcome<Caller>> {
     const refusal = this.refuseUnseenCredential(origin);
     if (refusal !== null) return refusal;
-    const { proof, since } = await this.#proofOf(credential);
-    if (proof === null) return this.refuseCredential(origin);
+    const { proof, claimant, since } = await this.#proofOf(credential);
+    if (proof === null) return this.refuseCredential(origin, claimant);
     const { subject } = proof;
     const userId =
       'userId' in subject
@@ -314,8 +357,10 @@ export class Authenticator implements SizeReporter {
 /** Verifies internal tokens: EdDSA, signed with the service's key. */
 export const internalTokenVerifier = (key: TokenKey, clock: Clock): Verifier => ({
   recognises: isInternalToken,
-  async verify(credential) {
-    const claims = await verifyToken(key, credential, referenceOf(clock));
+  async verify(credential, refused) {
+    const claims = await verifyToken(key, credential, referenceOf(clock), ({ sub, userId }) =>
+      refused?.(userId === null ? { subject: { iss: TOKEN_ISSUER, sub } } : { userId }),
+    );
     if (claims === null) return null;
     const { iss, sub, userId, email, emailVerified, scopes, platformAdmin, token } = claims;
     return {
@@ -329,7 +374,7 @@ export const internalTokenVerifier = (key: TokenKey, clock: Clock): Verifier => 
   },
 });
 
-const anonymousCaller = ({ via, requestId, address }: RequestOrigin): Caller => ({
+const anonymousCaller = ({ via, requestId, address, client = null }: RequestOrigin): Caller => ({
   user: null,
   principal: { kind: 'user', id: 'nobody', via, requestId },
   tenantId: null,
@@ -340,6 +385,7 @@ const anonymousCaller = ({ via, requestId, address }: RequestOrigin): Caller => 
   endsAt: null,
   requestId,
   address,
+  client,
 });
 
 const refused = (refusal: Refusal): Outcome<Caller> => ({ ok: false, refusal });

@@ -50,27 +50,18 @@ export function makeHttpAuthenticator(parts: {
     return caller.ok ? { ok: true, value: { ...caller.value, cookies: browserCookies } } : caller;
   }
 
-  function withClient(
-    caller: Outcome<Caller> | Promise<Outcome<Caller>>,
-    headers: IncomingHttpHeaders,
-  ): Outcome<Caller> | Promise<Outcome<Caller>> {
-    const client = headers['user-agent'];
-    if (client === undefined) return caller;
-    if (caller instanceof Promise) return caller.then((resolved) => withClient(resolved, headers));
-    return caller.ok ? { ok: true, value: { ...caller.value, client } } : caller;
-  }
-
   return {
     cookies,
     hasCredential: (headers) => credentialIn(headers) !== null || cookies.read(headers, 'session') !== null,
-    authenticate(headers, origin) {
+    authenticate(headers, given) {
+      const origin = { ...given, client: headers['user-agent'] };
       const credential = credentialIn(headers);
       const secret = credential === null ? cookies.read(headers, 'session') : null;
       const caller = secret === null ? identity.authenticate(credential, origin) : authenticateSession(secret, origin);
       return withCookies(caller, headers);
     },
     anonymous(headers, origin) {
-      const caller = withCookies(withClient(identity.authenticate(null, origin), headers), headers);
+      const caller = withCookies(identity.authenticate(null, { ...origin, client: headers['user-agent'] }), headers);
       if (caller instanceof Promise || !caller.ok || !presentsMetricsToken(headers)) return caller;
       return { ok: true, value: { ...caller.value, readsMetrics: true } };
     },

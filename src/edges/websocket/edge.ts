@@ -5,6 +5,7 @@ import { referenceOf } from '../../domain/clock.ts';
 import { type CollectionSizes, type SizeReporter, sumSizes } from '../../domain/collection-sizes.ts';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
+import { auditOperatorStream } from '../../operations/audit-recording.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import { isTicket } from '../../operations/identity/websocket-tickets.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
@@ -32,6 +33,7 @@ export interface WebSocketParts {
   services: Pick<
     Services,
     | 'actors'
+    | 'audit'
     | 'clock'
     | 'invalidations'
     | 'log'
@@ -56,6 +58,7 @@ interface Handshake {
   query: URLSearchParams;
   requestId: Uuid;
   address: string;
+  client: string | undefined;
   /** Whether it was counted against the rate of its address. */
   charged: boolean;
 }
@@ -126,7 +129,8 @@ export class WebSocketEdge implements SizeReporter {
     }
     this.#server.handleUpgrade(request, socket, head, (ws) => {
       this.#parts.services.log.debug({ request_id: requestId }, 'websocket opened');
-      void this.#serve(ws, socket, { activeStream, query, requestId, address, charged });
+      const client = request.headers['user-agent'];
+      void this.#serve(ws, socket, { activeStream, query, requestId, address, client, charged });
     });
   }
 
@@ -185,6 +189,7 @@ export class WebSocketEdge implements SizeReporter {
     groups.add(connection, tenantId);
     const refused = await checkCurrentAccess(this.#parts.services, caller, subscription);
     if (refused !== null) return refused;
+    if (tenantId !== caller.tenantId) await auditOperatorStream(this.#parts.services, caller, tenantId, stream.path);
     const snapshot = await stream.snapshot(tenantId, subscription);
     connection.activate(snapshot, performance.now());
     groups.scheduleFlush(connection);
@@ -200,7 +205,7 @@ export class WebSocketEdge implements SizeReporter {
   }
 
   async #serve(ws: WebSocket, socket: Duplex, handshake: Handshake): Promise<void> {
-    const { activeStream, query, requestId, address, charged } = handshake;
+    const { activeStream, query, charged, ...attempt } = handshake;
     const parsed = activeStream.stream.parseQuery(query);
     const connection: WebSocketConnection = new WebSocketConnection({
       ws,
@@ -219,9 +224,9 @@ export class WebSocketEdge implements SizeReporter {
     ws.on('error', () => {});
     if (this.#onAllClosed !== null) return goAway(connection);
     try {
-      const caller = await this.#signIn(query.get('token'), { via: 'websocket', requestId, address });
+      const caller = await this.#signIn(query.get('token'), { via: 'websocket', ...attempt });
       // An invalid credential counts like none. Only now: a valid one is accepted however many its address has sent.
-      if (!caller.ok && !charged) this.#parts.rateLimiter.chargeAnonymous(address);
+      if (!caller.ok && !charged) this.#parts.rateLimiter.chargeAnonymous(attempt.address);
       // The client may have disconnected during authentication: its `close` event has fired already.
       if (!this.#connections.has(connection)) return;
       if (!caller.ok) return this.#end(connection, caller.refusal);
@@ -237,7 +242,10 @@ export class WebSocketEdge implements SizeReporter {
     } catch (thrown) {
       this.#end(
         connection,
-        refusalOf(thrown, this.#parts.services.log, { request_id: requestId, operation: activeStream.stream.path }),
+        refusalOf(thrown, this.#parts.services.log, {
+          request_id: attempt.requestId,
+          operation: activeStream.stream.path,
+        }),
       );
     }
   }

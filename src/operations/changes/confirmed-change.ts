@@ -15,6 +15,7 @@ import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Json, JsonObject, Principal } from '../../domain/values.ts';
 import { payloadHash } from '../../protocol/canonical.ts';
+import { originOf } from '../audit-recording.ts';
 import { readTenant } from '../commands/gateway-facts.ts';
 import { isoTime } from '../inputs.ts';
 import { type Answer, type Call, type Caller, type Services, tenantOf } from '../operation.ts';
@@ -154,7 +155,7 @@ async function requestChange(
   await services.audit.recordDone({
     ...{ tenantId: request.tenantId, by: caller.principal.id },
     ...{ key: caller.principal.key ?? null, via: caller.principal.via ?? null },
-    ...{ action: 'requestChange', subject: `change:${request.id}`, requestId: caller.requestId },
+    ...{ action: 'requestChange', subject: `change:${request.id}`, ...originOf(caller) },
   });
   return done(answer);
 }

@@ -180,8 +180,8 @@ async function sessionHolderFor(
 ): Promise<Outcome<LinkHolder>> {
   const fromLink = await redeemSignInLink(services, given);
   if (fromLink !== null) return done(fromLink);
-  const { principal, requestId, address = null } = caller;
-  const presented = await services.authenticate(given, { via: principal.via ?? 'rest', requestId, address });
+  const { principal, requestId, address = null, client } = caller;
+  const presented = await services.authenticate(given, { via: principal.via ?? 'rest', requestId, address, client });
   if (!presented.ok) return presented;
   const { user, token, scopes, platformAdmin } = presented.value;
   if (user === null || token === null || presented.value.principal.person !== true) {

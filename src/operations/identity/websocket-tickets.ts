@@ -41,7 +41,7 @@ export const createWsTicket = operation({
   acrossTenants: true,
   scope: 'read:devices',
   changes: true,
-  audit: 'none',
+  auditSubject: ({ caller }) => `user:${caller.principal.id}`,
   inMaintenance: true,
   needs: ['sealedCache'],
   async run({ sealedCache }, { caller }) {
@@ -75,7 +75,7 @@ export const isTicket = (credential: string): boolean => TICKET.test(credential)
 export async function redeemTicket(
   { sealedCache, users, agentTokens }: Pick<Services, 'sealedCache' | 'users' | 'agentTokens'>,
   ticket: string,
-  attempt: { via: string; requestId: Uuid },
+  attempt: { via: string; requestId: Uuid; address?: string | null; client?: string | null | undefined },
 ): Promise<Caller | null> {
   const stored = TICKET.test(ticket) ? await sealedCache.take(cacheKey(ticket)) : null;
   if (stored === null) return null;
@@ -101,6 +101,8 @@ export async function redeemTicket(
     token,
     endsAt,
     requestId: attempt.requestId,
+    address: attempt.address ?? null,
+    client: attempt.client ?? null,
   };
 }
 

@@ -19,6 +19,11 @@ const entry = z
     subject: z.string().meta({ description: 'Such as `device:<id>`' }),
     outcome: z.string().meta({ description: '`done`, or the code of the refusal' }),
     request_id: uuid.nullable(),
+    address: z.string().nullable().meta({
+      description: 'The client’s address; null for actions on devices, commands, plans and the tenant itself',
+    }),
+    client: z.string().nullable().meta({ description: 'The client as it calls itself; null likewise' }),
+    count: z.int().meta({ description: 'Above 1: so many repetitions, within a minute, of an earlier entry' }),
   })
   .meta({ id: 'AuditEntry' });
 
@@ -95,6 +100,6 @@ async function auditedTenant(
     : refuse('VALIDATION_FAILED', 'platform and tenant_id are mutually exclusive: send one of them.');
 }
 
-const entryOf = ({ at, by, key, via, action, subject, outcome, requestId }: AuditEntry): z.infer<typeof entry> => ({
-  ...{ at: iso(at), by, key, via: via ?? 'unknown', action, subject, outcome, request_id: requestId },
+const entryOf = ({ at, via, requestId, ...rest }: AuditEntry): z.infer<typeof entry> => ({
+  ...{ at: iso(at), ...rest, via: via ?? 'unknown', request_id: requestId },
 });

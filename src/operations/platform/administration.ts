@@ -36,6 +36,7 @@ export const listTenants = operation({
   input: z.strictObject({ ...paging }),
   output: z.array(tenant),
   changes: false,
+  audit: 'read',
   example: {
     output: [
       {

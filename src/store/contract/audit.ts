@@ -18,6 +18,12 @@ export interface AuditEntry {
   /** `done`, or the refusal code. */
   outcome: string;
   requestId: Uuid | null;
+  /** The client's address; null if it is not known, as in a journal. */
+  address: string | null;
+  /** The client as it calls itself, such as a `User-Agent`; null likewise. */
+  client: string | null;
+  /** Above 1: the entry stands for so many repetitions of an earlier one. */
+  count: number;
 }
 
 /** An entry that is not a transition of an actor. */

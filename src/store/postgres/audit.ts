@@ -23,16 +23,19 @@ interface EntryRow extends EntryPosition {
   subject: string;
   outcome: string;
   request_id: Uuid | null;
+  address: string | null;
+  client: string | null;
+  count: number;
 }
 
 // If the operation is unknown, the event of the machine is used.
 const fromJournal = `select at, id, version as n, by->>'id' as by, by->>'key' as key, by->>'via' as via,
     coalesce(by->>'operation', kind || '.' || event) as action, kind || ':' || id as subject,
     case when event = 'request' then coalesce(data->>'code', 'done') else 'done' end as outcome,
-    by->>'requestId' as request_id
+    by->>'requestId' as request_id, null::text as address, null::text as client, 1 as count
   from journal where tenant_id = $1 and by->>'kind' = 'user' and (at, id, version) < ($2, $3, $4) and at >= $5`;
 const fromRows = (tenantId: string | null): string => `select at, id, 0::bigint as n, by::text as by, key, via, action,
-    subject, outcome, request_id::text as request_id
+    subject, outcome, request_id::text as request_id, address, client, count
   from audit where ${tenantId === null ? 'tenant_id is null' : 'tenant_id = $1'} and (at, id, 0) < ($2, $3, $4) and at >= $5`;
 
 /** Conditions that use an index: the journal has its own index by subject. */
@@ -60,10 +63,11 @@ export const auditStore = (database: Database): AuditStore => ({
   async append(rows) {
     await database.write({
       name: 'audit_append',
-      text: `insert into audit (id, tenant_id, at, by, key, via, action, subject, outcome, request_id)
-        select id, tenant_id, at, by, key, coalesce(via, ''), action, subject, outcome, request_id
+      text: `insert into audit
+          (id, tenant_id, at, by, key, via, action, subject, outcome, request_id, address, client, count)
+        select id, tenant_id, at, by, key, coalesce(via, ''), action, subject, outcome, request_id, address, client, count
         from jsonb_to_recordset($1::jsonb) as r(id uuid, tenant_id uuid, at bigint, by uuid, key text, via text, action text,
-          subject text, outcome text, request_id uuid)
+          subject text, outcome text, request_id uuid, address text, client text, count integer)
         on conflict (id) do nothing`,
       values: [JSON.stringify(rows.map(inputOf))],
     });
@@ -93,9 +97,7 @@ const inputOf = ({ tenantId, requestId, ...rest }: AuditRow): Json => ({
   request_id: requestId,
 });
 
-const entryOf = ({ request_id: requestId, at, by, key, via, action, subject, outcome }: EntryRow): AuditEntry => ({
-  ...{ at, by, key, via, action, subject, outcome, requestId },
-});
+const entryOf = ({ id: _, n: __, request_id: requestId, ...entry }: EntryRow): AuditEntry => ({ ...entry, requestId });
 
 const isNewer = (one: EntryPosition, other: EntryPosition): boolean =>
   one.at !== other.at ? one.at > other.at : one.id !== other.id ? one.id > other.id : one.n > other.n;

@@ -32,10 +32,11 @@ afterEach(() => {
 
 /** A node that has not seen a credential yet. */
 function newNode(): { hints: TenantHints; identity: Authenticator } {
-  const { users, revocations, agentTokens, userSessions, invalidations, apiKeys, clock, newId } = service.services;
+  const { users, revocations, agentTokens, userSessions, invalidations, apiKeys, clock } = service.services;
+  const { newId, audit, log } = service.services;
   const identity = new Authenticator({
     verifiers: [apiKeyVerifier(apiKeys), internalTokenVerifier(service.key, clock)],
-    ...{ users, revocations, agentTokens, userSessions, invalidations, clock, newId },
+    ...{ users, revocations, agentTokens, userSessions, invalidations, clock, newId, audit, log },
     rateLimiter: service.rateLimiter,
   });
   const hints = new TenantHints({

@@ -170,7 +170,7 @@ describe('another kind of credential', () => {
   /** A credential like an API key: of an existing user, in one tenant, with a capped role. */
   async function withKeys() {
     const { tenantId, userId } = await service.owner();
-    const { users, revocations, agentTokens, userSessions, invalidations, clock, newId } = service.services;
+    const { users, revocations, agentTokens, userSessions, invalidations, audit, log, clock, newId } = service.services;
     const proof: Proof = {
       subject: { userId },
       key: 'abcdefgh',
@@ -187,7 +187,7 @@ describe('another kind of credential', () => {
     };
     const identity = new Authenticator({
       verifiers: [internalTokenVerifier(service.key, clock), keys],
-      ...{ users, revocations, agentTokens, userSessions, invalidations, clock, newId },
+      ...{ users, revocations, agentTokens, userSessions, invalidations, audit, log, clock, newId },
       rateLimiter: service.rateLimiter,
     });
     const request = async () => identity.authenticate('tk_good', asking);
@@ -283,10 +283,11 @@ describe('a token that is presented at /mcp', () => {
   it('is marked in another process, which reads it at its start', async () => {
     const token = await service.token('ada');
     await request(token);
-    const { users, revocations, userSessions, invalidations, clock, newId, store } = service.services;
+    const { users, revocations, userSessions, invalidations, audit, log, clock, newId, store } = service.services;
     const next = new Authenticator({
       verifiers: [internalTokenVerifier(service.key, clock)],
-      ...{ users, revocations, userSessions, invalidations, clock, newId, rateLimiter: service.rateLimiter },
+      ...{ users, revocations, userSessions, invalidations, audit, log, clock, newId },
+      rateLimiter: service.rateLimiter,
       agentTokens: await loadAgentTokens(store.identity, clock),
     });
     const answer = await next.authenticate(token, { via: 'rest', requestId, address: null });

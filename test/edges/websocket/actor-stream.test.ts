@@ -153,6 +153,12 @@ describe('an operator', () => {
     const id = await device();
     expect(await client.waitForMessages(1)).toMatchObject([{ id }]);
   });
+
+  it('is in the audit of that tenant, with their address', async () => {
+    await listening(operator, `tenant_id=${mine.tenantId}`);
+    const { entries } = (await mine.call('GET', '/audit?action=openWebSocket')).body;
+    expect(entries).toMatchObject([{ subject: 'stream:/ws/actors', via: 'websocket', address: '127.0.0.1' }]);
+  });
 });
 
 it('an unknown filter is answered with an error, also for an operator without a tenant', async () => {

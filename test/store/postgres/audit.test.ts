@@ -16,7 +16,7 @@ function row(tenantId: string | null, at: number, more: Partial<AuditRow> = {}):
   const requestId = newId();
   return {
     ...{ id: newId(), tenantId, at, by: person, key: null, via: 'rest', action: 'createHome' },
-    ...{ subject: 'home:x', outcome: 'done', requestId, ...more },
+    ...{ subject: 'home:x', outcome: 'done', requestId, address: '192.0.2.1', client: 'curl', count: 1, ...more },
   };
 }
 
@@ -62,6 +62,7 @@ eachStore('the audit', (backend) => {
     expect(notified[2]).toEqual({
       ...{ at: 100, by: person, key: null, via: 'rest', action: 'commandDevice', outcome: 'done' },
       ...{ subject: `command:${command.ref.id}`, requestId: by.requestId },
+      ...{ address: null, client: null, count: 1 },
     });
     expect(notified[0]).toMatchObject({ key: 'abcdefgh' });
     expect((await all(null)).map(({ at }) => at)).toContain(260);

@@ -1,7 +1,7 @@
 import type { EpochMs, Uuid } from '../../../src/domain/values.ts';
 import type { AuditEntry, AuditFilter, AuditRow, AuditStore } from '../../../src/store/contract/audit.ts';
 import type { Page, Position } from '../../../src/store/contract.ts';
-import { bigint, type Columns, nullable, rowOf, text, uuid } from './columns.ts';
+import { bigint, type Columns, integer, nullable, rowOf, text, uuid } from './columns.ts';
 import type { JournalRow, Tables } from './database.ts';
 import type { Session } from './session.ts';
 
@@ -12,7 +12,7 @@ const LAST = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
 const columns: Columns<AuditRow> = {
   ...{ id: uuid, tenantId: nullable(uuid), at: bigint, by: uuid, key: nullable(text), via: text, action: text },
-  ...{ subject: text, outcome: text, requestId: uuid },
+  ...{ subject: text, outcome: text, requestId: uuid, address: nullable(text), client: nullable(text), count: integer },
 };
 
 /** An entry with its cursor: an actor has several entries with one id, distinguished by their versions. */
@@ -36,7 +36,7 @@ function fromJournal(actor: string, { at, by, event, data, version }: JournalRow
   const [kind = '', id = ''] = actor.split(':');
   const entry = {
     ...{ at, by: by.id, key: by.key ?? null, via: by.via ?? null, action: by.operation ?? `${kind}.${event}` },
-    ...{ subject: actor, outcome, requestId: by.requestId ?? null },
+    ...{ subject: actor, outcome, requestId: by.requestId ?? null, address: null, client: null, count: 1 },
   };
   return { at, id, n: version, entry };
 }

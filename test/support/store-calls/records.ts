@@ -66,6 +66,7 @@ const auditRow = (model: StoreModel, { a, b, tenant, text, at, flag }: Inputs): 
     by: model.id('user', b),
   },
   ...{ key: null, via: 'rest', action: text, subject: `home:${a}`, outcome: 'done', requestId: model.id('request', a) },
+  ...{ address: flag ? null : '192.0.2.1', client: flag ? text : null, count: 1 + b },
 });
 
 const homes: Record<string, CallBuilder> = {

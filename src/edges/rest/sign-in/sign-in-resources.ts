@@ -1,5 +1,6 @@
 import type { Log } from '../../../domain/log.ts';
 import { type Outcome, type Refusal, refusals, refuse } from '../../../domain/refusals.ts';
+import { originOf } from '../../../operations/audit-recording.ts';
 import { refusalOf } from '../../../operations/faults.ts';
 import { openCookieSession, startCookieSession } from '../../../operations/identity/auth.ts';
 import type { Services } from '../../../operations/operation.ts';
@@ -85,8 +86,10 @@ export function signInResources(parts: SignInParts): PublicResource[] {
         address,
       });
       if (!changes.ok) return changes;
-      const action = { key: null, via: 'rest', action: openCookieSession.name, subject: `user:${user.id}`, requestId };
-      await audit.recordDone({ tenantId: user.tenantId, by: user.id, ...action });
+      await audit.recordDone({
+        ...{ tenantId: user.tenantId, by: user.id, key: null, via: 'rest', action: openCookieSession.name },
+        ...{ subject: `user:${user.id}`, ...originOf({ requestId, address, client: headers['user-agent'] }) },
+      });
       const set = [...changes.value, { name: 'login' as const, value: null, until: null }].flatMap(cookies.set);
       return redirect(returnTo, set);
     }),

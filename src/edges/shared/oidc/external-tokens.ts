@@ -42,8 +42,10 @@ export interface ExternalTokenSettings {
 export function externalTokenVerifier(provider: Provider, settings: ExternalTokenSettings, clock: Clock): Verifier {
   return {
     recognises: (credential) => issuerOf(credential) === provider.issuer,
-    async verify(credential) {
-      const payload = await provider.verify(credential, settings.audience);
+    async verify(credential, refused) {
+      const payload = await provider.verify(credential, settings.audience, ({ iss = '', sub }) => {
+        if (isStorableClaim(sub)) refused?.({ subject: { iss, sub } });
+      });
       const now = referenceOf(clock);
       const proof = payload === null ? null : proofOf(payload, credential, settings.platformClaim, now);
       const granted = payload === null ? null : grantsOf(payload, settings.scopeClaim);

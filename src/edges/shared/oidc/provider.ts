@@ -12,7 +12,7 @@ import { z } from 'zod';
 import { type Clock, referenceOf } from '../../../domain/clock.ts';
 import type { Log } from '../../../domain/log.ts';
 import { isLoopbackHost } from '../../../domain/loopback-host.ts';
-import { isTokenType, LEEWAY_S } from '../../../services/tokens.ts';
+import { expiredPayload, isTokenType, LEEWAY_S } from '../../../services/tokens.ts';
 import { type CachedDocument, makeCachedDocument } from './cached-document.ts';
 import { fetchJson } from './fetch-json.ts';
 
@@ -37,9 +37,10 @@ export interface Provider {
   /** The discovery document. Throws `ProviderUnavailable`. */
   metadata(): Promise<Metadata>;
   /**
-   * The claims of a token that the provider signed for this audience; null for any other. Throws `ProviderUnavailable`.
+   * The claims of a token that the provider signed for this audience; null for any other, after `expired` was called if its
+   * signature is valid and it has expired. Throws `ProviderUnavailable`.
    */
-  verify(token: string, audience: string): Promise<JWTPayload | null>;
+  verify(token: string, audience: string, expired?: OnExpired): Promise<JWTPayload | null>;
   /** The same for a logout token, whose type is another one and which needs no subject. */
   verifyLogout(token: string, audience: string): Promise<JWTPayload | null>;
 }
@@ -57,7 +58,11 @@ export function makeProvider(
     parts,
   );
 
-  function verify(token: string, audience: string, requiredClaims: string[]): Promise<JWTPayload | null> {
+  function verify(
+    token: string,
+    { audience, requiredClaims }: { audience: string; requiredClaims: string[] },
+    expired: OnExpired = () => {},
+  ): Promise<JWTPayload | null> {
     const options: JWTVerifyOptions = {
       algorithms: ALGORITHMS,
       issuer,
@@ -66,16 +71,18 @@ export function makeProvider(
       clockTolerance: LEEWAY_S,
       currentDate: new Date(referenceOf(clock)),
     };
-    return verifyWith(keys, token, options);
+    return verifyWith(keys, { token, options, expired });
   }
 
   return {
     issuer,
     metadata: () => metadata.get(),
-    verify: async (token, audience) =>
-      isPlausible(token, isTokenType) ? verify(token, audience, ['exp', 'sub']) : null,
+    verify: async (token, audience, expired) =>
+      isPlausible(token, isTokenType) ? verify(token, { audience, requiredClaims: ['exp', 'sub'] }, expired) : null,
     verifyLogout: async (token, audience) =>
-      isPlausible(token, isLogoutTokenType) ? verify(token, audience, ['exp', 'iat', 'jti', 'events']) : null,
+      isPlausible(token, isLogoutTokenType)
+        ? verify(token, { audience, requiredClaims: ['exp', 'iat', 'jti', 'events'] })
+        : null,
   };
 }
 
@@ -93,46 +100,55 @@ function isPlausible(token: string, isType: (typ: unknown) => boolean): boolean 
   }
 }
 
-async function verifyWith(
-  keys: CachedDocument<LocalJWKSet>,
-  token: string,
-  options: JWTVerifyOptions,
-): Promise<JWTPayload | null> {
-  const result = await attempt(await keys.get(), token, options);
+type OnExpired = (payload: JWTPayload) => void;
+
+interface Verification {
+  token: string;
+  options: JWTVerifyOptions;
+  expired: OnExpired;
+}
+
+async function verifyWith(keys: CachedDocument<LocalJWKSet>, verification: Verification): Promise<JWTPayload | null> {
+  const result = await attempt(await keys.get(), verification);
   if (result !== 'unknown key') return result;
   // The provider may have published a new key.
-  const retried = (await keys.refresh()) ? await attempt(await keys.get(), token, options) : null;
+  const retried = (await keys.refresh()) ? await attempt(await keys.get(), verification) : null;
   return retried === 'unknown key' ? null : retried;
 }
 
-async function attempt(
-  keys: LocalJWKSet,
-  token: string,
-  options: JWTVerifyOptions,
-): Promise<JWTPayload | 'unknown key' | null> {
+async function attempt(keys: LocalJWKSet, verification: Verification): Promise<JWTPayload | 'unknown key' | null> {
+  const { token, options } = verification;
   try {
     return (await jwtVerify(token, keys, options)).payload;
   } catch (error) {
     if (error instanceof errors.JWKSNoMatchingKey) return 'unknown key';
-    return error instanceof errors.JWKSMultipleMatchingKeys ? attemptEach(error, token, options) : null;
+    return error instanceof errors.JWKSMultipleMatchingKeys
+      ? attemptEach(error, verification)
+      : refusedBy(error, verification);
   }
 }
 
 /** Verifies a token without a key id against each of several keys. */
 async function attemptEach(
   candidates: errors.JWKSMultipleMatchingKeys,
-  token: string,
-  options: JWTVerifyOptions,
+  verification: Verification,
 ): Promise<JWTPayload | null> {
+  const { token, options } = verification;
   let count = 0;
   for await (const key of candidates) {
     if (++count > MAX_CANDIDATES) break;
     const payload = await jwtVerify(token, key, options).then(
       (verified) => verified.payload,
-      () => null,
+      (error) => refusedBy(error, verification),
     );
     if (payload !== null) return payload;
   }
+  return null;
+}
+
+function refusedBy(error: unknown, { expired }: Verification): null {
+  const payload = expiredPayload(error);
+  if (payload !== null) expired(payload);
   return null;
 }
 

@@ -70,7 +70,7 @@ describe('the list of sessions', () => {
     service.clock.advance(1_000);
     const commandLine = await commandLineOf(browser);
     const [third, second, first] = await sessionsOf(commandLine);
-    expect(first).toMatchObject({ kind: 'token', client: null, derived_from: null, current: false });
+    expect(first).toMatchObject({ kind: 'token', client: 'node', derived_from: null, current: false });
     expect(second).toMatchObject({ kind: 'browser', client: 'Test browser', derived_from: first?.id });
     expect(third).toMatchObject({ kind: 'command_line', derived_from: second?.id, current: true });
     expect([first, second, third].map((one) => one?.address)).toEqual(['127.0.0.1', '127.0.0.1', '127.0.0.1']);
