@@ -1,4 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import type { Writable } from 'node:stream';
 import { type ReceivedProblem, RefusedError, UnreachableError, UsageError } from './errors.ts';
 
 export interface ApiResponse<Body> {
@@ -30,11 +32,13 @@ export interface Api {
   ): Promise<ApiResponse<Body>>;
   get<Body>(path: string, query?: Readonly<Record<string, string | undefined>>): Promise<Body>;
   post<Body>(path: string, body?: object): Promise<Body>;
+  /** Writes the body of a response as it arrives. Throws `UnreachableError` if it is incomplete. */
+  download(path: string, query: Readonly<Record<string, string | undefined>>, target: Writable): Promise<void>;
 }
 
 const TIMEOUT_MS = 30_000;
-/** The service's timeout for an upload. */
-const UPLOAD_TIMEOUT_MS = 15 * 60_000;
+/** The service's timeout for an upload; also for a download. */
+const LONG_TIMEOUT_MS = 15 * 60_000;
 const MAX_ATTEMPTS = 20;
 const MAX_RETRY_AFTER_S = 60;
 
@@ -56,7 +60,11 @@ export function makeApi(url: string, token: string | null): Api {
         method,
         headers,
         ...(options.body !== undefined && { body: JSON.stringify(options.body) }),
-        ...(options.binaryBody !== undefined && { body: options.binaryBody, duplex: 'half' as const }),
+        ...(options.binaryBody !== undefined && {
+          body: options.binaryBody,
+          duplex: 'half' as const,
+          timeoutMs: LONG_TIMEOUT_MS,
+        }),
       });
       const { status } = response;
       if (options.retryWhenBusy && (status === 429 || status === 503) && attempts < MAX_ATTEMPTS) {
@@ -74,13 +82,35 @@ export function makeApi(url: string, token: string | null): Api {
   return {
     url: root,
     request,
-    async get(path, query = {}) {
-      const defined = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
-      const search = defined.length === 0 ? '' : `?${new URLSearchParams(defined)}`;
-      return (await request<never>('GET', path + search)).body;
-    },
+    get: async (path, query = {}) => (await request<never>('GET', path + searchOf(query))).body,
     post: async (path, body) => (await request<never>('POST', path, body === undefined ? {} : { body })).body,
+    async download(path, query, target) {
+      const headers = token === null ? {} : { authorization: `Bearer ${token}` };
+      const response = await send(root + path + searchOf(query), {
+        method: 'GET',
+        headers,
+        timeoutMs: LONG_TIMEOUT_MS,
+      });
+      if (!response.ok) throw new RefusedError(problemOf(response.status, await readBody(response)));
+      await writeBody(response, target);
+    },
   };
+}
+
+function searchOf(query: Readonly<Record<string, string | undefined>>): string {
+  const defined = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return defined.length === 0 ? '' : `?${new URLSearchParams(defined)}`;
+}
+
+async function writeBody(response: Response, target: Writable): Promise<void> {
+  const chunks = response.body?.getReader();
+  try {
+    for (let next = await chunks?.read(); next?.value !== undefined; next = await chunks?.read()) {
+      if (!target.write(next.value)) await once(target, 'drain');
+    }
+  } catch (error) {
+    throw new UnreachableError(`connection lost, the output is incomplete: ${errorReason(error)}`);
+  }
 }
 
 /** Removes trailing slashes and an API root (`/v1` or `/api/v1`) from the URL. */
@@ -98,11 +128,11 @@ interface FetchOptions {
   headers: Record<string, string>;
   body?: string | AsyncIterable<Uint8Array>;
   duplex?: 'half';
+  timeoutMs?: number;
 }
 
-async function send(url: string, init: FetchOptions): Promise<Response> {
+async function send(url: string, { timeoutMs = TIMEOUT_MS, ...init }: FetchOptions): Promise<Response> {
   try {
-    const timeoutMs = init.duplex === undefined ? TIMEOUT_MS : UPLOAD_TIMEOUT_MS;
     return await fetch(url, { ...init, signal: AbortSignal.timeout(timeoutMs) } as RequestInit);
   } catch (error) {
     throw new UnreachableError(`${new URL(url).origin} does not answer: ${errorReason(error)}`);

@@ -4,6 +4,7 @@ import { type SizeReporter, sumSizes } from '../domain/collection-sizes.ts';
 import type { MqttEdge } from '../edges/mqtt/edge.ts';
 import type { CognitiveLayer } from '../operations/cognition/cognition.ts';
 import type { OperationSettings, Services } from '../operations/operation.ts';
+import { AuditSealing } from './audit-sealing.ts';
 import { type CoreOptions, composeCore } from './compose-core.ts';
 import { composeHttpEdges, type EdgeParts, type HttpEdges, openMqttEdge } from './compose-edges.ts';
 import { composeRequestHandling, type RequestHandling } from './compose-request-handling.ts';
@@ -51,6 +52,7 @@ export class ActiveService {
   readonly upgrade: UpgradeHandler;
   readonly #parts: ActiveServiceParts;
   readonly #pruning: Pruning;
+  readonly #sealing: AuditSealing;
   readonly #contracts: ContractMigrations;
   readonly #flagRefresh: NodeJS.Timeout;
   /** Null for a process that has the database to itself. */
@@ -72,6 +74,7 @@ export class ActiveService {
       isClockTrusted: () => core.clockMonitor.untrustedOffsets() === null,
       isLeader,
     });
+    this.#sealing = new AuditSealing({ ...composed.services, isLeader });
     this.#contracts = new ContractMigrations({ contracts: core.contracts, log: core.log, isLeader });
     this.#registerGauges();
     this.#flagRefresh = startFlagRefresh(composed.flags, core.log);
@@ -135,7 +138,7 @@ export class ActiveService {
     ];
     await Promise.all([...closing, composed.sidecar.close(), answered]);
     await Promise.all([runtime.stop(), composed.callers.apiKeys.close(), composed.callers.userSessions.close()]);
-    await Promise.all([composed.audit.close(), this.#contracts.stop()]);
+    await Promise.all([composed.audit.close(), this.#contracts.stop(), this.#sealing.stop()]);
     await composed.callers.invalidations.close();
     // The cache may use the store's database.
     await Promise.all([cache.close(), rates.close()]);
@@ -162,6 +165,7 @@ export class ActiveService {
 
   #stopBackgroundWork(): void {
     this.#pruning.stop();
+    void this.#sealing.stop();
     void this.#contracts.stop();
     clearInterval(this.#flagRefresh);
     this.#parts.cognition.close();

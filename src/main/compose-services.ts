@@ -9,6 +9,7 @@ import { CognitiveLayer } from '../operations/cognition/cognition.ts';
 import { plannerTimeoutResolver } from '../operations/cognition/planner-timeout.ts';
 import type { OperationSettings, Services } from '../operations/operation.ts';
 import { planStepResolver, planStepSyncResolver } from '../operations/plans/plan-step-resolver.ts';
+import { AuditChain } from '../services/audit-chain.ts';
 import { AuditWriter } from '../services/audit-writer.ts';
 import { DeviceActivityLog } from '../services/device-activity-log.ts';
 import { type Flags, loadFlags } from '../services/flags.ts';
@@ -68,6 +69,7 @@ export async function composeServices(config: Config, core: Core, later: LaterPa
       verifyLogoutToken: later.verifyLogoutToken,
     }),
     ...{ store, cache, rates, clock, newId, log, settings, audit },
+    auditChain: new AuditChain(store, log),
     newTenantId: () => tenantIdIn(membership?.shards.admitted ?? null, newId),
     ...callers,
     actors: tracing?.traceActors(runtime.actors) ?? runtime.actors,

@@ -13,6 +13,7 @@ import type { EpochMs, Json, Principal, Uuid } from '../domain/values.ts';
 import type { AgentTokens } from '../services/agent-tokens.ts';
 import type { ApiKeyCache } from '../services/api-key-cache.ts';
 import type { Artifacts } from '../services/artifacts.ts';
+import type { AuditChain } from '../services/audit-chain.ts';
 import type { AuditWriter } from '../services/audit-writer.ts';
 import type { CookieSessions } from '../services/cookie-sessions.ts';
 import type { CsrfTokens } from '../services/csrf-tokens.ts';
@@ -88,6 +89,8 @@ export interface Answer<Output> {
   cursors?(): string[];
   /** Instead of a body, for an operation with `download`. */
   file?: StoredFile;
+  /** Instead of a body, for an operation with `streams`. */
+  stream?: StreamedBody;
   /** On protocols with cookies. */
   cookies?: readonly CookieChange[];
 }
@@ -99,6 +102,15 @@ export interface StoredFile {
   name: string;
   /** A strong entity tag: the same tag means the same bytes. */
   etag: string;
+}
+
+/** An answer of unknown length, which is made while it is sent. */
+export interface StreamedBody {
+  /** The media type, with parameters. */
+  type: string;
+  /** File name for a download; contains no quotes and no separators. */
+  name: string;
+  chunks: AsyncIterable<string>;
 }
 
 /** A streamed body other than JSON. */
@@ -163,6 +175,7 @@ export interface Services {
   artifacts: Artifacts;
   locks: KeyedLocks;
   audit: AuditWriter;
+  auditChain: AuditChain;
   clock: Clock;
   /** UUID version 7. */
   newId(): Uuid;
@@ -274,6 +287,8 @@ export interface Operation<
   upload?: Upload;
   /** Answers with a file of this media type; `output` is null. */
   download?: string;
+  /** Answers with a stream of one of these media types, which may get parameters; `output` is null. Only in the REST API. */
+  streams?: readonly string[];
   /** Names of the services that `policy` and `run` receive; the object that is passed has no others. */
   needs: readonly Need[];
   /** Checks the tenant's policy before a stored answer is looked up (contract §2). */

@@ -3,6 +3,7 @@ import type { ActorStore } from './contract/actor-store.ts';
 import type { AdministrationStore } from './contract/administration.ts';
 import type { ArtifactFiles } from './contract/artifact-files.ts';
 import type { AuditStore } from './contract/audit.ts';
+import type { AuditChainStore } from './contract/audit-chain.ts';
 import type { ChangeRequestStore } from './contract/change-requests.ts';
 import type { CommandStore } from './contract/commands.ts';
 import type { DeviceStore } from './contract/devices.ts';
@@ -44,6 +45,7 @@ export interface Store extends SizeReporter {
   /** Artifacts in the database; a deployment may store them in a folder instead. */
   artifactFiles: ArtifactFiles;
   audit: AuditStore;
+  auditChain: AuditChainStore;
   inspection: InspectionStore;
   memories: AgentMemoryStore;
   retention: RetentionStore;

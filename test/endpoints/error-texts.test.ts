@@ -171,6 +171,7 @@ describe('extreme values', () => {
       'reinstateDevice public_key',
       'rotateSecret public_key',
       'updateHome timezone',
+      'verifyAudit from',
     ]);
   });
 

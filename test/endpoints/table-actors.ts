@@ -79,4 +79,28 @@ export const actorRows: readonly Row[] = [
       FORBIDDEN: () => ({ path: '/audit?platform=true' }),
     },
   },
+  {
+    ...{ ...reading, path: '/audit/export', scope: 'read:audit' },
+    request: async (world) => {
+      await world.home();
+      return { path: '/audit/export?format=csv' };
+    },
+    refusals: {
+      VALIDATION_FAILED: () => ({ path: '/audit/export?format=xml' }),
+      FORBIDDEN: () => ({ path: '/audit/export?platform=true' }),
+      NOT_FOUND: ({ operator }) => ({ path: `/audit/export?tenant_id=${v4()}`, token: operator }),
+    },
+  },
+  {
+    ...{ ...reading, path: '/audit/verify', scope: 'read:audit' },
+    request: async (world) => {
+      await world.home();
+      return { path: '/audit/verify' };
+    },
+    refusals: {
+      VALIDATION_FAILED: () => ({ path: '/audit/verify?from=1' }),
+      FORBIDDEN: ({ tenantId }) => ({ path: `/audit/verify?tenant_id=${tenantId}` }),
+      NOT_FOUND: ({ operator }) => ({ path: `/audit/verify?tenant_id=${v4()}`, token: operator }),
+    },
+  },
 ];

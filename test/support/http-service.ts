@@ -45,6 +45,7 @@ import type { Services } from '../../src/operations/operation.ts';
 import { makePerform, type Perform } from '../../src/operations/perform.ts';
 import { planStepResolver, planStepSyncResolver } from '../../src/operations/plans/plan-step-resolver.ts';
 import { makeArtifacts } from '../../src/services/artifacts.ts';
+import { AuditChain } from '../../src/services/audit-chain.ts';
 import { AuditWriter } from '../../src/services/audit-writer.ts';
 import { DeviceActivityLog } from '../../src/services/device-activity-log.ts';
 import { type Flags, loadFlags } from '../../src/services/flags.ts';
@@ -207,6 +208,7 @@ export async function startHttpServiceOn<Kept extends Store>(
     artifacts,
     locks: new KeyedLocks(),
     audit,
+    auditChain: new AuditChain(store, log),
     masterKeys: {
       isCurrent: (blob) => sealer.isCurrent(blob),
       get keyIds() {
@@ -312,7 +314,7 @@ export async function startHttpServiceOn<Kept extends Store>(
     const response = await fetch(url + path, { method, headers, ...(sent.body !== undefined && { body }) });
     const text = await response.text();
     record({ method, path, headers, body }, { ...answerOf(response), text });
-    const isJson = /json/.test(response.headers.get('content-type') ?? '') && text !== '';
+    const isJson = /\bjson\b/.test(response.headers.get('content-type') ?? '') && text !== '';
     const received = { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
     if (isJson) assertDocumented(method, path, received);
     return received;

@@ -43,6 +43,7 @@ export class MemoryStore implements Store {
   readonly firmwareSigning = this.#store.firmwareSigning;
   readonly artifactFiles = this.#store.artifactFiles;
   readonly audit = this.#store.audit;
+  readonly auditChain = this.#store.auditChain;
   readonly inspection = this.#store.inspection;
   readonly memories = this.#store.memories;
   readonly retention = this.#store.retention;

@@ -1,6 +1,7 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { parseIntegerBetween } from '../argument-parsers.ts';
 import { createCliContext } from '../cli-context.ts';
+import { FailedError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { fetchPages } from '../pagination.ts';
 import { colorStatus, printTable } from '../print.ts';
@@ -28,10 +29,26 @@ interface AuditOptions {
   cursor?: string;
 }
 
+interface ExportOptions extends AuditOptions {
+  format: string;
+}
+
+interface Verification {
+  intact: boolean;
+  problem: string | null;
+  blocks: number;
+  entries: number;
+  expired: number;
+  head: string | null;
+  sealed_to: string | null;
+  unsealed: number;
+  next: string | null;
+}
+
 export function addAudit(program: Command, io: Io): void {
-  program
+  const audit = program
     .command('audit')
-    .summary('list the audit log')
+    .summary('list, export and verify the audit log')
     .description('Lists the actions of users in the tenant, including refused ones, newest first. For admins.')
     .option('--by <user-id>', 'only actions of this user')
     .option('--action <operation>', 'only this operation, such as rotateSecret')
@@ -55,5 +72,70 @@ export function addAudit(program: Command, io: Io): void {
         printTable(io, ['AT', 'BY', 'VIA', 'ACTION', 'SUBJECT', 'OUTCOME'], rows);
         if (next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${next_cursor}`));
       });
+    });
+  addExport(audit, io);
+  addVerify(audit, io);
+}
+
+// `audit` has some of the options of its subcommands, and takes them wherever they are: `optsWithGlobals` has both.
+
+function addExport(audit: Command, io: Io): void {
+  audit
+    .command('export')
+    .summary('write the audit log to stdout, as NDJSON or CSV')
+    .description(
+      'Writes the audit log, newest first: one JSON object a line, or CSV for spreadsheets, in which texts that look like a formula begin with an apostrophe.',
+    )
+    .addOption(new Option('--format <format>', 'form of the file').choices(['ndjson', 'csv']).default('ndjson'))
+    .option('--by <user-id>', 'only actions of this user')
+    .option('--action <operation>', 'only this operation, such as rotateSecret')
+    .option('--subject <kind:id>', 'only actions on this subject, such as device:<id>')
+    .option('--from <time>', 'only at or after this time, such as 2026-03-01T00:00:00Z')
+    .option('--to <time>', 'only before this time')
+    .option('--tenant <tenant-id>', 'in this tenant (platform operators only)')
+    .option('--platform', 'entries that belong to no tenant (platform operators only)')
+    .action(async (_options: object, command: Command) => {
+      const { format, by, action, subject, from, to, tenant, platform } = command.optsWithGlobals<ExportOptions>();
+      const { api } = createCliContext(io, command);
+      const query = { format, by, action, subject, from, to, tenant_id: tenant, ...(platform && { platform: 'true' }) };
+      await api.download('/v1/audit/export', query, io.stdout);
+    });
+}
+
+function addVerify(audit: Command, io: Io): void {
+  audit
+    .command('verify')
+    .summary('verify the hash chain over the audit log')
+    .description(
+      'Verifies that no sealed entry of the audit log was changed, added or removed. Keep the head that it prints outside the service: with --from, a later run also detects entries removed at the end, and a chain that was written again.',
+    )
+    .option('--from <head>', 'verify what follows this head, which must be part of the chain')
+    .option('--tenant <tenant-id>', 'in this tenant (platform operators only)')
+    .option('--platform', 'entries that belong to no tenant (platform operators only)')
+    .action(async (_options: object, command: Command) => {
+      const { tenant, platform, from } = command.optsWithGlobals<AuditOptions>();
+      const { api, show } = createCliContext(io, command);
+      const total = { blocks: 0, entries: 0, expired: 0 };
+      let part: Verification;
+      let next = from ?? null;
+      do {
+        const query = {
+          tenant_id: tenant,
+          ...(platform && { platform: 'true' }),
+          ...(next !== null && { from: next }),
+        };
+        part = await api.get<Verification>('/v1/audit/verify', query);
+        for (const name of ['blocks', 'entries', 'expired'] as const) total[name] += part[name];
+        next = part.next;
+      } while (next !== null && part.intact);
+      show({ ...part, ...total }, ({ intact, problem, blocks, entries, expired, head, sealed_to, unsealed }) => {
+        io.out(
+          intact ? `${entries} entries in ${blocks} blocks are intact.` : `The audit log is not intact: ${problem}`,
+        );
+        if (expired > 0) io.out(`Entries of ${expired} further blocks have expired.`);
+        if (unsealed > 0) io.out(`${unsealed} entries are not sealed yet.`);
+        if (head !== null) io.out(`Sealed to ${sealed_to}, head ${head}`);
+      });
+      if (!part.intact) throw new FailedError('the audit log is not intact');
     });
 }

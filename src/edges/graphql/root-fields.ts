@@ -62,7 +62,7 @@ import { changeMember, inviteMember, listMembers, removeMember } from '../../ope
 import { endMemberSessions, endSession, listMemberSessions, listSessions } from '../../operations/identity/sessions.ts';
 import { registerTenant } from '../../operations/identity/tenants.ts';
 import { getActor, getActorJournal, listActors, releaseActor } from '../../operations/inspection/actors.ts';
-import { listAudit } from '../../operations/inspection/audit.ts';
+import { listAudit, verifyAudit } from '../../operations/inspection/audit.ts';
 import { getMachine, listMachines } from '../../operations/inspection/machines.ts';
 import { getOverview } from '../../operations/inspection/overview.ts';
 import type { Operation } from '../../operations/operation.ts';
@@ -138,6 +138,7 @@ export const queries: Readonly<Record<string, QueryField>> = {
   machines: { operation: listMachines, resultMember: 'machines', typeName: 'MachineSummary' },
   overview: { operation: getOverview, typeName: 'Overview' },
   audit: { operation: listAudit, connectionMember: 'entries' },
+  auditVerification: { operation: verifyAudit, typeName: 'AuditVerification' },
   apiKeys: { operation: listApiKeys, connectionMember: 'keys' },
   members: { operation: listMembers, connectionMember: 'members' },
   memberSessions: { operation: listMemberSessions, connectionMember: 'sessions' },

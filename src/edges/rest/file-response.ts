@@ -88,7 +88,7 @@ async function sendBytes(response: ServerResponse, chunks: AsyncIterable<Uint8Ar
 }
 
 /** Resolves when the response can be written again, or was closed. */
-const drained = (response: ServerResponse): Promise<void> =>
+export const drained = (response: ServerResponse): Promise<void> =>
   new Promise((resolve) => {
     const settle = () => {
       response.off('drain', settle).off('close', settle);

@@ -210,6 +210,8 @@ function answersOf(route: Route, schemas: SchemaComponents): JsonObject {
     ...(operation.output instanceof z.ZodArray && { Link: headerRef('NextPage') }),
   };
   if (operation.download !== undefined) return fileAnswers(operation.download, headers);
+  if (operation.streams !== undefined)
+    return { 200: { description: 'The file', headers, content: streamContent(operation.streams) } };
   if (success === 204) return { 204: { description: 'Done', headers } };
   const answers = operation.responses ?? { [success]: { when: 'Done', body: operation.output } };
   const examples = examplesOf(operation);
@@ -229,6 +231,9 @@ function answersOf(route: Route, schemas: SchemaComponents): JsonObject {
     ]),
   );
 }
+
+const streamContent = (types: readonly string[]): JsonObject =>
+  Object.fromEntries(types.map((type) => [type, { schema: { type: 'string' } }]));
 
 function examplesOf({ example, examples }: Operation): JsonObject {
   if (examples !== undefined) {

@@ -10,6 +10,7 @@ import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
 import { sendFile } from './file-response.ts';
 import { makeInputReader, pathParameters } from './input-reader.ts';
 import { acceptsIdempotencyKey, type Route } from './route.ts';
+import { sendStream } from './stream-response.ts';
 import { openUpload } from './upload.ts';
 
 /** Handles an exchange. `values` are the texts of the path's `{…}` segments. */
@@ -85,6 +86,7 @@ export function makeOperationHandler(parts: OperationHandlerParts, route: Route)
       : upload;
     if (outcome.ok && outcome.value.file !== undefined)
       await sendFile(exchange, operation.download, outcome.value.file);
+    else if (outcome.ok && outcome.value.stream !== undefined) await sendStream(exchange, outcome.value.stream);
     else if (outcome.ok)
       sendResult(exchange, success, outcome.value, { authenticator, publicUrl: parts.publicUrl?.() ?? '' });
     else {

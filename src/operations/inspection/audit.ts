@@ -1,10 +1,11 @@
 import { z } from 'zod';
+import { parseHead } from '../../domain/audit-chain.ts';
 import type { Listing } from '../../domain/cursor.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
-import type { AuditEntry } from '../../store/contract/audit.ts';
+import type { AuditEntry, AuditFilter } from '../../store/contract/audit.ts';
 import { targetTenant, tenantIdInput } from '../identity/target-tenant.ts';
 import { cursorAfter, cursorsIn, isoTime, nextCursor, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services } from '../operation.ts';
@@ -27,7 +28,12 @@ const entry = z
   })
   .meta({ id: 'AuditEntry' });
 
-const filters = z.strictObject({
+const platformInput = z
+  .boolean()
+  .default(false)
+  .meta({ description: 'For platform operators only: actions without a tenant, such as changes of flags' });
+
+export const auditFilters = z.strictObject({
   by: uuid.optional().meta({ description: 'Only actions of this user' }),
   action: z.string().min(1).max(64).regex(/^\S+$/).optional().meta({ description: 'Only this operation' }),
   subject: z
@@ -40,16 +46,13 @@ const filters = z.strictObject({
   from: isoTime.optional().meta({ description: 'At or after this time' }),
   to: isoTime.optional().meta({ description: 'Before this time' }),
   tenant_id: tenantIdInput,
-  platform: z
-    .boolean()
-    .default(false)
-    .meta({ description: 'For platform operators only: actions without a tenant, such as changes of flags' }),
+  platform: platformInput,
 });
 
 export const listAudit = operation({
   name: 'listAudit',
   summary: 'List actions and refusals, newest first; a page may have fewer entries than `limit` and still a next page',
-  input: filters.extend(paging),
+  input: auditFilters.extend(paging),
   output: z.object({ entries: z.array(entry), next_cursor: nextCursor }),
   role: 'admin',
   acrossTenants: true,
@@ -68,30 +71,79 @@ export const listAudit = operation({
     };
     const start = startOf(listing, cursor);
     if (!start.ok) return start;
-    const page = await services.store.audit.list(
-      tenant.value,
-      {
-        ...(by !== undefined && { by }),
-        ...(action !== undefined && { action }),
-        ...(subject !== undefined && { subject }),
-        ...(from !== undefined && { from: Date.parse(from) }),
-        ...(to !== undefined && { to: Date.parse(to) }),
-      },
-      limit,
-      start.value,
-    );
+    const page = await services.store.audit.list(tenant.value, auditFilterOf(input), limit, start.value);
     return done({
-      body: { entries: page.items.map(entryOf), next_cursor: cursorAfter(listing, page) },
+      body: { entries: page.items.map(auditEntryOf), next_cursor: cursorAfter(listing, page) },
       cursors: cursorsIn(listing, page),
     });
   },
 });
 
+const head = z
+  .string()
+  .max(90)
+  .refine((text) => parseHead(text) !== null, 'must be <sequence>:<64 hexadecimal digits>');
+
+export const verifyAudit = operation({
+  name: 'verifyAudit',
+  summary:
+    'Verify the hash chain over the audit log of the tenant: whether sealed entries were changed, added or removed; repeat with `next` until it is null',
+  input: z.strictObject({
+    from: head.optional().meta({
+      description:
+        'Only what follows this head, which must be part of the chain: `head` or `next` of an earlier answer',
+    }),
+    tenant_id: tenantIdInput,
+    platform: platformInput,
+  }),
+  output: z.object({
+    intact: z.boolean().meta({ description: 'False: `problem` is what is wrong' }),
+    problem: z.string().nullable(),
+    blocks: z.int().meta({ description: 'Blocks whose entries were verified' }),
+    entries: z.int().meta({ description: 'Entries in them' }),
+    expired: z
+      .int()
+      .meta({ description: 'Blocks with entries that retention has deleted; their hashes were verified' }),
+    head: z.string().nullable().meta({ description: 'The end of the chain. Keep it elsewhere, and send it as `from`' }),
+    sealed_to: isoTime.nullable().meta({ description: 'Time of the newest sealed entry' }),
+    unsealed: z.int().meta({ description: 'Entries that were not sealed yet; at most 1,000' }),
+    next: z
+      .string()
+      .nullable()
+      .meta({ description: 'The value of `from` that continues; null at the end of the chain' }),
+  }),
+  role: 'admin',
+  acrossTenants: true,
+  scope: 'read:audit',
+  changes: false,
+  refuses: ['FORBIDDEN', 'NOT_FOUND'],
+  example: {
+    output: {
+      ...{ intact: true, problem: null, blocks: 310, entries: 4_117, expired: 2 },
+      head: `312:${'5f'.repeat(32)}`,
+      ...{ sealed_to: '2026-03-01T12:00:00.000Z', unsealed: 3, next: null },
+    },
+  },
+  needs: ['actors', 'auditChain'],
+  async run(services, { input, caller }) {
+    const tenant = await auditedTenant(services, caller, input);
+    if (!tenant.ok) return tenant;
+    const report = await services.auditChain.verify(tenant.value, parseHead(input.from ?? ''));
+    const { problem, blocks, entries, expired, head, sealedTo, unsealed, next } = report;
+    return done({
+      body: {
+        ...{ intact: problem === null, problem, blocks, entries, expired, head },
+        ...{ sealed_to: sealedTo === null ? null : iso(sealedTo), unsealed, next },
+      },
+    });
+  },
+});
+
 /** Null: actions without a tenant. */
-async function auditedTenant(
+export async function auditedTenant(
   services: Pick<Services, 'actors'>,
   caller: Caller,
-  input: z.infer<typeof filters>,
+  input: Pick<z.infer<typeof auditFilters>, 'platform' | 'tenant_id'>,
 ): Promise<Outcome<Uuid | null>> {
   if (!input.platform) return targetTenant(services, caller, input, 'admin');
   if (!caller.platformAdmin) return refuse('FORBIDDEN', 'platform is for platform operators only.');
@@ -100,6 +152,15 @@ async function auditedTenant(
     : refuse('VALIDATION_FAILED', 'platform and tenant_id are mutually exclusive: send one of them.');
 }
 
-const entryOf = ({ at, via, requestId, ...rest }: AuditEntry): z.infer<typeof entry> => ({
+/** As it is shown on every protocol. */
+export const auditEntryOf = ({ at, via, requestId, ...rest }: AuditEntry): z.infer<typeof entry> => ({
   ...{ at: iso(at), ...rest, via: via ?? 'unknown', request_id: requestId },
+});
+
+export const auditFilterOf = ({ by, action, subject, from, to }: z.infer<typeof auditFilters>): AuditFilter => ({
+  ...(by !== undefined && { by }),
+  ...(action !== undefined && { action }),
+  ...(subject !== undefined && { subject }),
+  ...(from !== undefined && { from: Date.parse(from) }),
+  ...(to !== undefined && { to: Date.parse(to) }),
 });

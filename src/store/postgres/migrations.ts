@@ -21,7 +21,7 @@ import { levels } from './migrations/0023-levels.ts';
 import { changeRequests } from './migrations/0024-change-requests.ts';
 import { userSessions } from './migrations/0025-user-sessions.ts';
 import { subKeys } from './migrations/0026-sub-keys.ts';
-import { auditOrigin } from './migrations/0027-audit-origin.ts';
+import { auditChain } from './migrations/0027-audit-chain.ts';
 import { firmwareSigning } from './migrations/0028-firmware-signing.ts';
 import { firmwareReleasers } from './migrations/0029-firmware-releasers.ts';
 
@@ -70,7 +70,7 @@ export const migrations: readonly Migration[] = [
   { id: 24, name: 'change requests', sql: changeRequests, change: 'expand' },
   { id: 25, name: 'user sessions', sql: userSessions, change: 'expand' },
   { id: SUB_KEYS_MIGRATION, name: 'sub-keys', sql: subKeys, change: 'contract' },
-  { id: 27, name: 'audit origin', sql: auditOrigin, change: 'expand' },
+  { id: 27, name: 'audit chain', sql: auditChain, change: 'expand' },
   { id: 28, name: 'firmware signing', sql: firmwareSigning, change: 'expand' },
   { id: 29, name: 'firmware releasers', sql: firmwareReleasers, change: 'expand' },
 ];

@@ -65,6 +65,22 @@ const statements = (now: EpochMs, days: { commands: number; journal: number }, b
     values: [now - days.journal * DAY_MS, batch],
   },
   {
+    // From the beginning of each chain: a block stays as long as an earlier one.
+    name: 'prune_audit_blocks',
+    text: `with gone as (
+        delete from audit_blocks where (tenant_id, sequence) in (
+          select tenant_id, sequence from audit_blocks b where last_at < $1 and not exists (
+            select from audit_blocks e where e.tenant_id = b.tenant_id and e.sequence < b.sequence and e.last_at >= $1)
+          order by sequence limit $2)
+        returning tenant_id, sequence, position, hash),
+      newest as (select distinct on (tenant_id) * from gone order by tenant_id, sequence desc),
+      kept as (
+        update audit_heads h set removed_sequence = n.sequence, removed_position = n.position, removed_hash = n.hash
+        from newest n where h.tenant_id = n.tenant_id)
+      select 1 as gone from gone`,
+    values: [now - days.journal * DAY_MS, batch],
+  },
+  {
     name: 'prune_idempotency',
     text: `delete from idempotency where digest in (
         select digest from idempotency where expires_at < $1 order by expires_at limit $2) returning 1 as gone`,
@@ -120,6 +136,13 @@ const statements = (now: EpochMs, days: { commands: number; journal: number }, b
 export const retentionStore = (database: Database): RetentionStore => ({
   async prune(now, days, batch) {
     let deleted = 0;
+    // First, so that a verification of the audit chains does not miss what is deleted meanwhile.
+    await database.write({
+      name: 'pruning_begins',
+      text: `insert into pruning (last_at, expired_before) values ($2, $1) on conflict (one) do update
+        set expired_before = greatest(pruning.expired_before, excluded.expired_before) returning 1 as stored`,
+      values: [now - days.journal * DAY_MS, now],
+    });
     for (const statement of statements(now, days, batch)) {
       for (;;) {
         const { length } = await database.write(statement);

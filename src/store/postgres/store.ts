@@ -4,6 +4,7 @@ import { administrationStore } from './administration.ts';
 import { apiKeyStore } from './api-keys.ts';
 import { databaseArtifactFiles } from './artifact-files.ts';
 import { auditStore } from './audit.ts';
+import { auditChainStore } from './audit-chain.ts';
 import { changeRequestStore } from './change-requests.ts';
 import { CoalescedReads } from './coalesced-reads.ts';
 import { commandStore } from './commands.ts';
@@ -47,6 +48,7 @@ export function createStore(database: Database, counts = new DeviceCounts(), fen
     firmwareSigning: firmwareSigningStore(database),
     artifactFiles,
     audit: auditStore(database),
+    auditChain: auditChainStore(database),
     inspection: inspectionStore(database),
     memories: agentMemoryStore(database),
     retention: retentionStore(database),

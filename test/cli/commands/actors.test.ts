@@ -90,3 +90,23 @@ it('audit lists the actions of users', async () => {
   const operator = await service.token(v7(), { scope: 'platform:admin' });
   expect((await runAs(operator, 'audit', '--platform')).code).toBe(0);
 });
+
+it('audit export writes NDJSON or CSV', async () => {
+  const lines = (await run('audit', 'export', '--subject', `device:${lamp}`)).stdout.trimEnd().split('\n');
+  expect(lines.map((line) => JSON.parse(line).action)).toContain('registerDevice');
+  const { stdout } = await run('audit', 'export', '--format', 'csv', '--to', '2026-01-01T00:00:00Z');
+  expect(stdout).toBe('"at","by","key","via","action","subject","outcome","request_id","address","client","count"\r\n');
+  expect((await run('audit', 'export', '--from', 'yesterday')).code).toBe(1);
+});
+
+it('audit verify prints the head, which a later run takes, and fails if the log is not intact', async () => {
+  const first = await run('audit', 'verify');
+  expect(first.stdout).toMatch(/^\d+ entries in \d+ blocks are intact\.\n/);
+  const { head } = JSON.parse((await run('audit', 'verify', '--json')).stdout);
+  expect(first.stdout).toContain(head.split(':')[0]);
+  expect((await run('audit', 'verify', '--from', head)).code).toBe(0);
+  const other = await run('audit', 'verify', '--from', `${head.split(':')[0]}:${'0'.repeat(64)}`);
+  expect(other.code).toBe(1);
+  expect(other.stdout).toContain('The audit log is not intact: Block');
+  expect((await run('audit', 'verify', '--from', '99:x')).code).toBe(1);
+});

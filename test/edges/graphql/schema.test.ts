@@ -22,7 +22,7 @@ const REST_ALONE = [
     'createWsTicket',
     'createSignInLink',
   ],
-  ...['getLiveness', 'getReadiness', 'putArtifact', 'getArtifact'],
+  ...['getLiveness', 'getReadiness', 'putArtifact', 'getArtifact', 'exportAudit'],
 ];
 
 describe('the schema', () => {

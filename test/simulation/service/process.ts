@@ -19,6 +19,7 @@ import type { Services } from '../../../src/operations/operation.ts';
 import { makePerform, type Perform } from '../../../src/operations/perform.ts';
 import { planStepResolver, planStepSyncResolver } from '../../../src/operations/plans/plan-step-resolver.ts';
 import { makeArtifacts } from '../../../src/services/artifacts.ts';
+import { AuditChain } from '../../../src/services/audit-chain.ts';
 import { AuditWriter } from '../../../src/services/audit-writer.ts';
 import { DeviceActivityLog } from '../../../src/services/device-activity-log.ts';
 import { loadFlags } from '../../../src/services/flags.ts';
@@ -116,6 +117,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
       identity: noTokens,
     }),
     ...{ store, cache, clock, newId, newTenantId: newId, log, settings, audit },
+    auditChain: new AuditChain(store, log),
     ...callers,
     rates: checkedRates(world, clock, new MemoryRateLimiter(clock)),
     actors: runtime.actors,

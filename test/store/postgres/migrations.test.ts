@@ -249,7 +249,15 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
     const known = await database.read<{ attname: string }>({
       text: "select attname from pg_stats where tablename = 'journal' order by attname",
     });
-    expect(known.map(({ attname }) => attname)).toEqual(['at', 'event', 'id', 'kind', 'tenant_id', 'version']);
+    expect(known.map(({ attname }) => attname)).toEqual([
+      'at',
+      'event',
+      'id',
+      'kind',
+      'position',
+      'tenant_id',
+      'version',
+    ]);
     const wanted = await database.read<{ place: string }>({
       text: `select distinct attrelid::regclass::text as place from pg_attribute
         where attstattarget = 0 and attnum > 0 and attrelid::regclass::text !~ '^(pg_|information)' order by 1`,

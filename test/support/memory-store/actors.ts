@@ -33,7 +33,7 @@ function fieldsFromColumns({ ref, tenantId, columns }: ActorRow): JsonObject {
   return Object.fromEntries((fieldsInColumns.get(ref.kind) ?? []).map(([name, column]) => [name, row[column] ?? null]));
 }
 
-export const journalEntry = ({ tenantId: _, ...entry }: JournalRow): JournalEntry => entry;
+export const journalEntry = ({ tenantId: _, position: __, ...entry }: JournalRow): JournalEntry => entry;
 
 /** Newest first, with versions below `before`. */
 export const newestEntries = (

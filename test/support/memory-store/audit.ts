@@ -1,6 +1,7 @@
 import type { EpochMs, Uuid } from '../../../src/domain/values.ts';
 import type { AuditEntry, AuditFilter, AuditRow, AuditStore } from '../../../src/store/contract/audit.ts';
 import type { Page, Position } from '../../../src/store/contract.ts';
+import { nextAuditPosition } from './audit-chain.ts';
 import { bigint, type Columns, integer, nullable, rowOf, text, uuid } from './columns.ts';
 import type { JournalRow, Tables } from './database.ts';
 import type { Session } from './session.ts';
@@ -55,7 +56,7 @@ function journalEntries(tables: Tables, tenantId: Uuid | null, subject: string |
 const rowEntries = (tables: Tables, tenantId: Uuid | null, subject: string | undefined): PositionedEntry[] =>
   tables.audit
     .where((row) => row.tenantId === tenantId && (subject === undefined || row.subject === subject))
-    .map(({ id, tenantId: _, ...entry }) => ({ at: entry.at, id, n: 0, entry }));
+    .map(({ id, tenantId: _, position: __, ...entry }) => ({ at: entry.at, id, n: 0, entry }));
 
 /** The list starts before the end of the range and after the last entry of the previous page. */
 function startPosition({ to }: AuditFilter, after: Position | undefined): EntryPosition {
@@ -105,7 +106,7 @@ export const auditStore = (session: Session): AuditStore => ({
     session.write('audit.append', [rows], (tables, rows) => {
       for (const input of rows) {
         const row = rowOf(columns, { ...input, via: input.via ?? '' });
-        if (!tables.audit.has(row.id)) tables.audit.set(row.id, row);
+        if (!tables.audit.has(row.id)) tables.audit.set(row.id, { ...row, position: nextAuditPosition(tables) });
       }
     }),
   list: (tenantId, filter, limit, after) => session.read('audit.list', [tenantId, filter, limit, after], list),

@@ -6,6 +6,7 @@ import type { ActorCommit, OutboxKey, PendingOutput } from '../../../src/store/c
 import { tableOf } from '../../../src/store/postgres/actor-tables.ts';
 import { assertStorable } from '../../../src/store/postgres/json-array.ts';
 import type { CommittedBatch } from '../committed-batch.ts';
+import { nextAuditPosition } from './audit-chain.ts';
 import { bigint, boolean, type Column, indexedText, integer, refuse, text, uuid } from './columns.ts';
 import { type ActorRow, actorKey, type KeyRow, type MemoryDatabase, type Tables } from './database.ts';
 import { idempotencyKey, putIdempotency } from './idempotency.ts';
@@ -141,7 +142,10 @@ function applyEffects(tables: Tables, { ref, journal, timers, rows }: ActorCommi
       if (!before.some(isSame) && journal.findIndex(isSame) === n) continue;
       refuse('23505', 'duplicate key value violates unique constraint "journal_pkey"');
     }
-    const added = journal.map((entry) => ({ ...entry, data: entry.data ?? null, tenantId: row.tenantId }));
+    const added = journal.map((entry) => ({
+      ...entry,
+      ...{ data: entry.data ?? null, tenantId: row.tenantId, position: nextAuditPosition(tables) },
+    }));
     tables.journal.set(key, [...before, ...added]);
   }
   const set = new Map(timers.set.map((timer) => [timer.id, timer]));

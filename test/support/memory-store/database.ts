@@ -3,6 +3,7 @@ import type { Memory } from '../../../src/domain/memory.ts';
 import type { Proposal } from '../../../src/domain/proposal.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../../src/domain/values.ts';
 import type { AuditRow } from '../../../src/store/contract/audit.ts';
+import type { AuditBlock, ChainPlace } from '../../../src/store/contract/audit-chain.ts';
 import type { FirmwareRelease } from '../../../src/store/contract/firmware.ts';
 import type { UserSession } from '../../../src/store/contract/user-sessions.ts';
 import type {
@@ -32,6 +33,7 @@ export interface ActorRow extends StoredActor {
 
 export interface JournalRow extends JournalEntry {
   tenantId: Uuid;
+  position: number;
 }
 
 /** `openAt` is the device of a command that was open when the timer was set. */
@@ -75,7 +77,12 @@ const tables = (undo: UndoLog) => ({
   presentedTokens: new Table<EpochMs>(undo),
   apiKeys: new Table<ApiKey>(undo),
   invitations: new Table<Invitation>(undo),
-  audit: new Table<AuditRow>(undo),
+  audit: new Table<AuditRow & { position: number }>(undo),
+  /** One row, `last`. */
+  auditPositions: new Table<number>(undo),
+  /** By tenant, or the nil UUID. */
+  auditBlocks: new Table<readonly AuditBlock[]>(undo),
+  auditHeads: new Table<ChainPlace & { removed: ChainPlace }>(undo),
   memories: new Table<Memory>(undo),
   proposals: new Table<Proposal>(undo),
   changeRequests: new Table<ChangeRequest>(undo),
@@ -91,7 +98,7 @@ const tables = (undo: UndoLog) => ({
   usedSessionTokens: new Table<EpochMs>(undo),
   /** By token id. */
   userSessions: new Table<UserSession>(undo),
-  /** One row, `last`. */
+  /** `last` and `expired before`. */
   pruning: new Table<EpochMs>(undo),
 });
 export type Tables = ReturnType<typeof tables>;

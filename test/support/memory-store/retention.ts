@@ -2,6 +2,7 @@ import { type CommandStatus, isFinalCommandStatus } from '../../../src/domain/co
 import type { EpochMs } from '../../../src/domain/values.ts';
 import type { ActorRef } from '../../../src/machines/outputs.ts';
 import type { RetentionStore } from '../../../src/store/contract/retention.ts';
+import { pruneAuditBlocks } from './audit-chain.ts';
 import { type ActorRow, actorKey, type Tables } from './database.ts';
 import type { Session } from './session.ts';
 import type { Table } from './table.ts';
@@ -80,6 +81,7 @@ function steps(now: EpochMs, days: { commands: number; journal: number }): Step[
     (tables, batch) => prune(tables.changeRequests, batch, ({ id, createdAt }) => isBefore(id, createdAt, commands)),
     (tables, batch) => pruneJournal(tables, journal, batch),
     (tables, batch) => prune(tables.audit, batch, ({ at }) => at < journal),
+    (tables, batch) => pruneAuditBlocks(tables, journal, batch),
     (tables, batch) => prune(tables.idempotency, batch, ({ expiresAt }) => expiresAt < now),
     (tables, batch) => prune(tables.revokedTokens, batch, (expiresAt) => expiresAt < now - DAY_MS),
     (tables, batch) => prune(tables.presentedTokens, batch, (expiresAt) => expiresAt < now - DAY_MS),
@@ -98,6 +100,10 @@ function steps(now: EpochMs, days: { commands: number; journal: number }): Step[
 export const retentionStore = (session: Session): RetentionStore => ({
   async prune(now, days, batch) {
     let total = 0;
+    const expiredBefore = now - days.journal * DAY_MS;
+    await session.write('retention.expired', [expiredBefore], (tables, at) =>
+      tables.pruning.set('expired before', Math.max(tables.pruning.get('expired before') ?? 0, at)),
+    );
     for (const step of steps(now, days)) {
       for (let deleted = batch; deleted === batch; total += deleted) {
         deleted = await session.write('retention.prune', [batch], step);

@@ -4,6 +4,7 @@ import { administrationStore } from './administration.ts';
 import { apiKeyStore } from './api-keys.ts';
 import { memoryArtifactFiles } from './artifact-files.ts';
 import { auditStore } from './audit.ts';
+import { auditChainStore } from './audit-chain.ts';
 import { changeRequestStore } from './change-requests.ts';
 import { commandStore } from './commands.ts';
 import type { MemoryDatabase } from './database.ts';
@@ -51,6 +52,7 @@ export function openMemoryStore(database: MemoryDatabase, options: MemoryStoreOp
     firmwareSigning: firmwareSigningStore(session),
     artifactFiles: memoryArtifactFiles(session),
     audit: auditStore(session),
+    auditChain: auditChainStore(session),
     inspection: inspectionStore(session),
     memories: agentMemoryStore(session),
     retention: retentionStore(session),

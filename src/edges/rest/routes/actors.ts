@@ -1,5 +1,6 @@
 import { getActor, getActorJournal, listActors, releaseActor } from '../../../operations/inspection/actors.ts';
-import { listAudit } from '../../../operations/inspection/audit.ts';
+import { listAudit, verifyAudit } from '../../../operations/inspection/audit.ts';
+import { exportAudit } from '../../../operations/inspection/audit-export.ts';
 import { getMachine, listMachines } from '../../../operations/inspection/machines.ts';
 import { getOverview } from '../../../operations/inspection/overview.ts';
 import type { Route } from '../route.ts';
@@ -15,4 +16,6 @@ export const actorRoutes: Route[] = [
   { method: 'GET', path: '/machines/{kind}', operation: getMachine, success: 200 },
   { method: 'GET', path: '/overview', operation: getOverview, success: 200 },
   { method: 'GET', path: '/audit', operation: listAudit, success: 200 },
+  { method: 'GET', path: '/audit/export', operation: exportAudit, success: 200 },
+  { method: 'GET', path: '/audit/verify', operation: verifyAudit, success: 200 },
 ];

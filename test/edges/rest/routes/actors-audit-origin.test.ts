@@ -148,9 +148,9 @@ describe('a failed sign-in', () => {
     const other = (await mine.call('POST', '/auth/api-keys', { name: 'o', scopes: ['all'] })).body;
     const wrong = `tk_${prefix}_${'A'.repeat(43)}`;
     const refused = await answerTo(wrong);
-    const stranger = await answerTo(wrong.replace(prefix, 'zzzzzzzz'));
+    const unknownKey = await answerTo(wrong.replace(prefix, 'zzzzzzzz'));
     expect(refused).toMatchObject(UNKNOWN);
-    expect(stranger).toEqual(refused);
+    expect(unknownKey).toEqual(refused);
     await mine.call('POST', '/auth/api-keys/revoke', { prefix: other.prefix });
     expect(await answerTo(other.key)).toEqual(refused);
     const found = await failures(2);
@@ -174,10 +174,10 @@ describe('a failed sign-in', () => {
     expect(first).toMatchObject({ by: userId, subject: `user:${userId}`, outcome: 'UNAUTHENTICATED' });
   });
 
-  it('of nobody that is known is not audited: a forged signature, an unknown subject', async () => {
+  it('of an unknown user is not audited: a forged signature, an unknown subject', async () => {
     const { sub } = await member();
     const token = await service.token(sub, { ttlS: 60 });
-    const unknown = await service.token('a stranger', { ttlS: 60 });
+    const unknown = await service.token('an unknown user', { ttlS: 60 });
     service.clock.advance(120_000);
     const [head, , signature] = token.split('.');
     const claims = { iss: 'urn:twinkeep', aud: 'twinkeep', sub, exp: 1, iat: 0 };
