@@ -222,6 +222,9 @@ describe.runIf(hasChromium())('administration in the console', () => {
     await open('/audit');
     await page.getByRole('row').filter({ hasText: 'vera@example.com' }).getByText('forbidden role').first().waitFor();
     await saveScreenshot(page, 'audit');
+    const started = page.waitForEvent('download');
+    await page.getByRole('link', { name: 'Download CSV' }).click();
+    expect((await started).suggestedFilename()).toMatch(/^audit-[0-9-]{10}\.csv$/);
     expect(await accessibility(page)).toEqual([]);
     await page.getByLabel('User', { exact: true }).selectOption({ label: 'ada@example.com' });
     await page.getByLabel('Target', { exact: true }).fill(`device:${lamp.device_id}`);

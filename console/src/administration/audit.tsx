@@ -25,6 +25,19 @@ export const PlatformAuditPage = () => <AuditLog platform />;
 
 const filters = ['by', 'action', 'subject'] as const;
 
+const exportFormats = [
+  { format: 'csv', title: 'CSV' },
+  { format: 'ndjson', title: 'NDJSON' },
+] as const;
+
+/** The file with the entries of the list. */
+function exportHref(listed: URLSearchParams, format: (typeof exportFormats)[number]['format']): string {
+  const query = new URLSearchParams(listed);
+  query.delete('limit');
+  query.set('format', format);
+  return `/v1/audit/export?${query}`;
+}
+
 /** Audit log: actions of users and keys, including refused ones. */
 function AuditLog({ platform }: { platform: boolean }) {
   const [query, setQuery] = useSearchParams();
@@ -87,9 +100,16 @@ function AuditLog({ platform }: { platform: boolean }) {
             Newest first; times in {zone}.
           </p>
         </div>
-        <button type="button" className="button" onClick={reload}>
-          Refresh
-        </button>
+        <div className="row-actions">
+          {exportFormats.map(({ format, title }) => (
+            <a key={format} className="button" href={exportHref(params, format)} download>
+              Download {title}
+            </a>
+          ))}
+          <button type="button" className="button" onClick={reload}>
+            Refresh
+          </button>
+        </div>
       </header>
       <Filters query={query} change={setQuery} platform={platform} />
       {problem !== null && rows.length === 0 ? (
