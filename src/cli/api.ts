@@ -91,7 +91,7 @@ export function makeApi(url: string, token: string | null): Api {
         headers,
         timeoutMs: LONG_TIMEOUT_MS,
       });
-      if (!response.ok) throw new RefusedError(problemOf(response.status, await readBody(response)));
+      if (!response.ok) throw new RefusedError(receivedProblemOf(response.status, await readBody(response)));
       await writeBody(response, target);
     },
   };
