@@ -72,7 +72,7 @@ async function faultOf(row: Row, sent: Sent): Promise<string | null> {
   const sentMessages = `${sent.method} ${sent.path.slice(0, 200)} ${sent.body?.toString().slice(0, 300)} → ${status} ${text.slice(0, 500)}`;
   if (service.errors.length > 0) return `${sentMessages}\nlogged ${JSON.stringify(service.errors.splice(0))}`;
   if (status >= 500) return sentMessages;
-  const body: unknown = /json/.test(type) && text !== '' ? JSON.parse(text) : text;
+  const body: unknown = /[/+]json$/.test(type) && text !== '' ? JSON.parse(text) : text;
   // A changed path can match another route, or none.
   const { instance = '', detail = '' } = (typeof body === 'object' ? body : {}) as Record<string, string>;
   if (status === 404 && detail === 'There is nothing at this path.') return instance === '' ? sentMessages : null;

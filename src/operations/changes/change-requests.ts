@@ -345,7 +345,12 @@ async function apply(
 }
 
 /** The refusal if the commit failed because another process has decided about the change; throws any other error. */
-async function decidedMeanwhile(services: ConfirmServices, caller: Caller, id: Uuid, thrown: unknown) {
+async function decidedMeanwhile(
+  services: Pick<Services, 'actors' | 'clock' | 'store'>,
+  caller: Caller,
+  id: Uuid,
+  thrown: unknown,
+) {
   if (!(thrown instanceof EventFailed)) throw thrown;
   const request = await services.store.changeRequests.find(id);
   const ended = request && notWaiting(services, await readTenant(services, caller), request);
