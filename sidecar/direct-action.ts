@@ -23,6 +23,7 @@ export function decideDirectAction(view: PlannerInput, { action, params }: Actio
     deviceId: device.id,
     dependsOn: [],
     compensation: compensationFor(device, requested),
+    memoryIds: [],
   };
   return { steps: [step], because: '' };
 }

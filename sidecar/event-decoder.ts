@@ -61,8 +61,8 @@ export const deviceOf = (device: WireDevice, sets: ReadonlyMap<string, Tools>): 
   tools: sets.get(device.capabilitySetId) ?? NO_TOOLS,
 });
 
-export const memoryOf = ({ kind, subject, content, tags }: WireMemory): Memory => ({
-  ...{ kind, subject, tags },
+export const memoryOf = ({ memoryId: id, kind, subject, content, tags }: WireMemory): Memory => ({
+  ...{ id, kind, subject, tags },
   content: content.slice(0, MEMORY_CHARACTERS),
 });
 

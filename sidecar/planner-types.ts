@@ -37,6 +37,7 @@ export interface PlannerDevice {
 }
 
 export interface Memory {
+  id: string;
   kind: string;
   subject: string;
   content: string;
@@ -57,6 +58,11 @@ export interface Step extends ActionCall {
   dependsOn: readonly string[];
   /** Undoes the step on the same device. */
   compensation: ActionCall | null;
+}
+
+/** A step with the ids of the memories that shaped it. */
+export interface NewStep extends Step {
+  memoryIds: readonly string[];
 }
 
 export const nodeStates = [
@@ -127,7 +133,7 @@ export interface PlannerInput {
 /** A planner's decision about a context that has no step in progress. */
 export type PlannerDecision =
   /** `because` is the reason, in one sentence. */
-  | { steps: readonly [Step, ...Step[]]; because: string }
+  | { steps: readonly [NewStep, ...NewStep[]]; because: string }
   | { done: string; finalState: JsonObject }
   /** `code` is in upper snake case; `failed` is one sentence for the user. */
   | { failed: string; code: string };

@@ -43,6 +43,9 @@ export function shownDevices({ context, devices }: PlannerInput): PlannerDevice[
   return [...own, ...connected, ...others.filter(({ online }) => !online)].slice(0, SHOWN_DEVICES);
 }
 
+/** The memories in the prompt: each of them may shape each step. */
+export const shownMemories = ({ memories }: PlannerInput): readonly Memory[] => memories.slice(0, SHOWN_MEMORIES);
+
 function taskPrompt({ context }: PlannerInput): string {
   const note =
     context.note === ''
@@ -58,7 +61,7 @@ function taskPrompt({ context }: PlannerInput): string {
 
 const worldPrompt = (view: PlannerInput): string =>
   `The devices:\n${markAsData(shownDevices(view).map(deviceLine).join('\n'))}\n\nMemories, the newest first:\n${markAsData(
-    view.memories.slice(0, SHOWN_MEMORIES).map(memoryLine).join('\n') || 'nothing',
+    shownMemories(view).map(memoryLine).join('\n') || 'nothing',
   )}`;
 
 const deviceLine = ({ id, name, room, type, online, state }: PlannerDevice): string =>

@@ -9,6 +9,7 @@ import {
   lastRound,
   type Message,
   shownDevices,
+  shownMemories,
   stepId,
   type ToolCall,
   toolMessage,
@@ -97,7 +98,8 @@ async function decide(view: PlannerInput, complete: CompletionClient, signal: Ab
 
 function toDecision(view: PlannerInput, { content }: Completion, steps: Step[]): PlannerDecision {
   const sentence = sanitizeLine(content ?? '', MAX_SENTENCE);
-  const [first, ...more] = steps;
+  const memoryIds = shownMemories(view).map(({ id }) => id);
+  const [first, ...more] = steps.map((step) => ({ ...step, memoryIds }));
   if (first === undefined) return { done: sentence, finalState: finalStateOf(view) };
   const total = view.context.nodes.length + steps.length;
   if (total > MAX_STEPS)

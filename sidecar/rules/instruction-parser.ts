@@ -30,10 +30,12 @@ export interface Instruction {
   waitsForPrevious: boolean;
   /** No error if no device matches. */
   optional: boolean;
+  /** Ids of the memories whose text it comes from. */
+  memoryIds: readonly string[];
 }
 
-/** Looks up the text of a routine by its name; null if there is none. */
-export type RoutineLookup = (name: string) => { text: string; optional: boolean } | null;
+/** Looks up the text of a routine by its name; null if there is none. `memoryId` is null for a built-in one. */
+export type RoutineLookup = (name: string) => { text: string; optional: boolean; memoryId: string | null } | null;
 
 export type ParseResult = { instructions: Instruction[] } | { unclear: string } | { endless: true };
 
@@ -67,6 +69,7 @@ function parseAtDepth(
         ...one,
         waitsForPrevious: one.waitsForPrevious || (waitsForPrevious && n === 0),
         optional: one.optional || routine?.optional === true,
+        memoryIds: routine == null || routine.memoryId === null ? one.memoryIds : [routine.memoryId, ...one.memoryIds],
       });
     }
   }
@@ -91,7 +94,12 @@ function splitSentences(text: string): { sentence: string; waitsForPrevious: boo
 function parseClauses(sentence: string): ParseResult {
   const clauses = parseSentence(sentence);
   if (clauses === null) return { unclear: sentence };
-  return { instructions: clauses.map((clause) => ({ ...clause, waitsForPrevious: false, optional: false })) };
+  return {
+    instructions: clauses.map((clause) => ({
+      ...clause,
+      ...{ waitsForPrevious: false, optional: false, memoryIds: [] },
+    })),
+  };
 }
 
 type Clause = Pick<Instruction, 'effect' | 'target' | 'otherTargets' | 'except'>;

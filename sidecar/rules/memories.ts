@@ -14,10 +14,11 @@ export interface Condition {
   /** Text in the grammar of the rules. */
   instructions: string;
   subject: string;
+  memoryId: string;
 }
 
-/** The text of the routine with this name. */
-export function findRoutine(name: string, memories: readonly Memory[]): string | null {
+/** The routine with this name. */
+export function findRoutine(name: string, memories: readonly Memory[]): Memory | null {
   const normalizedName = stripFillerWords(normalizeText(name));
   const found = memories.find(
     ({ kind, subject, content }) =>
@@ -25,7 +26,7 @@ export function findRoutine(name: string, memories: readonly Memory[]): string |
       stripFillerWords(normalizeText(subject)) === normalizedName &&
       parseCondition(content) === null,
   );
-  return found?.content ?? null;
+  return found ?? null;
 }
 
 const CONDITION =
@@ -34,13 +35,13 @@ const CONDITION =
 export function conditionsOf(memories: readonly Memory[]): Condition[] {
   return memories
     .filter(({ kind }) => kind === 'routine' || kind === 'preference')
-    .flatMap(({ subject, content }) => {
+    .flatMap(({ id: memoryId, subject, content }) => {
       const condition = parseCondition(content);
-      return condition === null ? [] : [{ ...condition, subject }];
+      return condition === null ? [] : [{ ...condition, subject, memoryId }];
     });
 }
 
-function parseCondition(content: string): Omit<Condition, 'subject'> | null {
+function parseCondition(content: string): Omit<Condition, 'subject' | 'memoryId'> | null {
   const found = CONDITION.exec(normalizeText(content));
   if (found === null) return null;
   const [, measurement = '', comparison = '', value = '', instructions = ''] = found;
@@ -75,22 +76,35 @@ export interface Preferences {
   valueFor(quality: Quality, unit: Unit, device: PlannerDevice): number | null;
   /** True if a preference excludes the device from being switched on or off: `never turn off the fridge`. */
   isExcluded(be: 'on' | 'off', device: PlannerDevice): boolean;
+  /** Ids of the memories that decided an answer since the last call. */
+  takeUsed(): readonly string[];
 }
 
 /** Parses each memory once for all devices. */
 export function preferencesOf(memories: readonly Memory[], devices: readonly PlannerDevice[]): Preferences {
   const all = memories.filter(({ kind }) => kind === 'preference').map((memory) => parsePreference(memory, devices));
+  const used = new Set<string>();
+  const use = <One extends { id: string }>(one: One | undefined): One | undefined => {
+    if (one !== undefined) used.add(one.id);
+    return one;
+  };
   return {
     valueFor(quality, unit, device) {
       const matching = all.filter(({ qualities, numbers }) => qualities.has(quality) && numbers[unit] !== null);
       const best = matching.find(({ about }) => about.has(device)) ?? matching.find(({ about }) => about.size === 0);
-      return best?.numbers[unit] ?? null;
+      return use(best)?.numbers[unit] ?? null;
     },
-    isExcluded: (be, device) => all.some(({ never }) => never?.be === be && never.devices.has(device)),
+    isExcluded: (be, device) =>
+      use(all.find(({ never }) => never?.be === be && never.devices.has(device))) !== undefined,
+    takeUsed() {
+      const ids = [...used];
+      used.clear();
+      return ids;
+    },
   };
 }
 
-function parsePreference({ subject, content, tags }: Memory, devices: readonly PlannerDevice[]) {
+function parsePreference({ id, subject, content, tags }: Memory, devices: readonly PlannerDevice[]) {
   const text = normalizeText(content);
   const number = (unit: Unit): number | null => {
     const found = units[unit].exec(text)?.[1];
@@ -99,6 +113,7 @@ function parsePreference({ subject, content, tags }: Memory, devices: readonly P
   const about = (name: string) => new Set(devices.filter((device) => isAbout(name.slice(0, MAX_NAME), device)));
   const [, be, target = subject] = /^never (?:turn|switch) (on|off)(?: (.+))?$/.exec(stripFillerWords(text)) ?? [];
   return {
+    id,
     about: about(subject),
     qualities: new Set([subject, content, ...tags].flatMap((part) => tokenize(part).map(qualityOf))),
     numbers: { celsius: number('celsius'), percent: number('percent'), kelvin: number('kelvin') },

@@ -11,6 +11,8 @@ export interface Reaction {
   because: string;
   /** No error if no device matches. */
   optional: boolean;
+  /** Ids of the memories with its condition. */
+  memoryIds: readonly string[];
 }
 
 interface DefaultRule {
@@ -95,12 +97,14 @@ export function reactionsTo(
     const conditions = relevant.filter(({ measurement }) => sameWords(measurement, name));
     for (const condition of conditions.filter((one) => isMet(one, value))) {
       const because = conditionReason(condition, name, value);
-      fromConditions.push({ text: condition.instructions, because, optional: false });
+      const memoryIds = [condition.memoryId];
+      fromConditions.push({ text: condition.instructions, because, optional: false, memoryIds });
     }
     if (conditions.length > 0) continue;
     for (const [index, rule] of defaultRules.entries()) {
       if (!rule.namePattern.test(name) || !rule.matches(value)) continue;
-      fromDefaults[index]?.push({ text: rule.text(here), because: rule.because(value), optional: true });
+      const because = rule.because(value);
+      fromDefaults[index]?.push({ text: rule.text(here), because, optional: true, memoryIds: [] });
     }
   }
   return [...fromDefaults.flat(), ...fromConditions];

@@ -79,9 +79,9 @@ const routineLookupFor =
       .replace(/ (?:routine|scene|mode)$/, '');
     for (const candidate of new Set([name, bareName])) {
       const routine = findRoutine(candidate, memories);
-      if (routine !== null) return { text: routine, optional: false };
+      if (routine !== null) return { text: routine.content, optional: false, memoryId: routine.id };
       const builtIn = builtInRoutineOf(candidate);
-      if (builtIn !== null) return { text: builtIn, optional: true };
+      if (builtIn !== null) return { text: builtIn, optional: true, memoryId: null };
     }
     return null;
   };
@@ -93,10 +93,18 @@ function decideObservation(view: PlannerInput): PlannerDecision {
   if (reactions.length === 0) return { done: 'No measurement requires an action.', finalState: {} };
   const because = reactions.map((reaction) => reaction.because).join(' ');
   const instructions: Instruction[] = [];
-  for (const { text, optional } of reactions) {
+  for (const { text, optional, memoryIds } of reactions) {
     const parsed = parseInstructions(text, routineLookupFor(view));
     if (!('instructions' in parsed)) return notUnderstood(parsed);
-    instructions.push(...parsed.instructions.map((one): Instruction => (optional ? { ...one, optional } : one)));
+    instructions.push(
+      ...parsed.instructions.map(
+        (one): Instruction => ({
+          ...one,
+          optional: optional || one.optional,
+          memoryIds: [...memoryIds, ...one.memoryIds],
+        }),
+      ),
+    );
   }
   return decisionFromGraph(instructions, view, 'No device can do anything about it, or it is already done.', because);
 }

@@ -5,6 +5,7 @@ import {
   displayNameOf,
   MAX_STEPS,
   type Memory,
+  type NewStep,
   type PlannerDevice,
   type Step,
 } from '../planner-types.ts';
@@ -18,7 +19,7 @@ import { slugOf } from './text-normalizer.ts';
 
 export interface Graph {
   /** Steps that the context does not have yet. */
-  steps: readonly Step[];
+  steps: readonly NewStep[];
   /** Targets that are skipped because they are offline. */
   leftOut: readonly PlannerDevice[];
 }
@@ -45,7 +46,7 @@ export function buildGraph(
     const online = resolved.filter(({ device }) => device.online);
     const chosen = online.length > 0 ? online : resolved;
     for (const { device } of resolved) if (!device.online && online.length > 0) leftOut.add(device);
-    for (const { device, acts } of chosen) builder.add(device, acts);
+    for (const { device, acts, memoryIds } of chosen) builder.add(device, acts, memoryIds);
     // Stops early: a larger graph is refused anyway.
     if (existing.length + builder.steps().length > MAX_STEPS) {
       return { impossible: `The goal needs more than ${MAX_STEPS} steps.`, code: 'TOO_MANY_STEPS' };
@@ -54,7 +55,11 @@ export function buildGraph(
   return { steps: builder.steps(), leftOut: [...leftOut] };
 }
 
-type DeviceActions = readonly { device: PlannerDevice; acts: readonly ActionCall[] }[];
+type DeviceActions = readonly {
+  device: PlannerDevice;
+  acts: readonly ActionCall[];
+  memoryIds: readonly string[];
+}[];
 
 function resolveActions(
   instruction: Instruction,
@@ -74,12 +79,16 @@ function resolveActions(
     for (const device of match.devices) excluded.add(device);
   }
   const be = 'be' in effect && (effect.be === 'on' || effect.be === 'off') ? effect.be : null;
+  // Preferences of devices that were only compared with the target shape nothing.
+  preferences.takeUsed();
   const targets = found.devices.filter(
     (device) => !excluded.has(device) && (found.named || be === null || !preferences.isExcluded(be, device)),
   );
+  const sharedIds = [...instruction.memoryIds, ...preferences.takeUsed()];
   const resolved = targets.flatMap((device) => {
     const acts = deviceActionsFor(effect, device, { preferences, targets, isEverything: found.broad });
-    return acts === null ? [] : [{ device, acts }];
+    const memoryIds = [...new Set([...sharedIds, ...preferences.takeUsed()])];
+    return acts === null ? [] : [{ device, acts, memoryIds }];
   });
   if (resolved.length > 0) return resolved;
   const named = target === '' ? '' : ` named "${truncateName(target)}"`;
@@ -106,7 +115,7 @@ function participle(effect: Effect): string {
 
 /** Steps on one device run in sequence, a stage waits for the previous one, all other steps run in parallel. */
 function makeGraphBuilder(existing: readonly Step[]) {
-  const steps: Step[] = [];
+  const steps: NewStep[] = [];
   const lastOf = new Map<PlannerDevice, string>();
   const ids = new Set(existing.map(({ id }) => id));
   let previousStage: readonly string[] = [];
@@ -136,7 +145,7 @@ function makeGraphBuilder(existing: readonly Step[]) {
       previousStage = stage;
       stage = [];
     },
-    add(device: PlannerDevice, acts: readonly ActionCall[]) {
+    add(device: PlannerDevice, acts: readonly ActionCall[], memoryIds: readonly string[]) {
       for (const act of acts) {
         const known = findExisting(device, act);
         if (known !== undefined) {
@@ -146,13 +155,17 @@ function makeGraphBuilder(existing: readonly Step[]) {
         const previous = lastOf.get(device);
         if (previous === undefined && isAlreadyDone(device, act)) continue;
         const last = steps.find(({ id }) => id === previous);
-        if (last !== undefined && last.action === act.action && deepEqual(last.params, act.params)) continue;
+        if (last !== undefined && last.action === act.action && deepEqual(last.params, act.params)) {
+          steps[steps.indexOf(last)] = { ...last, memoryIds: [...new Set([...last.memoryIds, ...memoryIds])] };
+          continue;
+        }
         const id = uniqueId(`${slugOf(displayNameOf(device))}-${slugOf(act.action)}`.slice(0, 60));
         const dependsOn = previous !== undefined && stage.includes(previous) ? [previous] : previousStage;
-        steps.push({ ...act, id, deviceId: device.id, dependsOn, compensation: compensationFor(device, act) });
+        const compensation = compensationFor(device, act);
+        steps.push({ ...act, id, deviceId: device.id, dependsOn, compensation, memoryIds });
         addToStage(device, id);
       }
     },
-    steps: (): readonly Step[] => steps,
+    steps: (): readonly NewStep[] => steps,
   };
 }

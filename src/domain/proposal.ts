@@ -1,4 +1,5 @@
 import { CONTEXT_LIFE_MS, type PlannerPhase } from './cognition.ts';
+import type { ShapingMemory } from './memory.ts';
 import type { Compensation } from './plan.ts';
 import type { EpochMs, JsonObject, Principal, Uuid } from './values.ts';
 
@@ -35,6 +36,8 @@ export interface Proposal {
   reason: string | null;
   /** Shown, and open for acceptance, once the planner is done. */
   steps: readonly ProposedStep[];
+  /** The memories that shaped the steps; null: none. */
+  memories: readonly ShapingMemory[] | null;
   /** The planner's progress. */
   phase: PlannerPhase;
   /** The plan created on acceptance. */

@@ -1,5 +1,6 @@
 import { CONTEXT_LIFE_MS } from '../domain/cognition.ts';
 import { jsonEqual } from '../domain/json/value.ts';
+import { addShapingMemories } from '../domain/memory.ts';
 import { graphErrors, MAX_STEPS } from '../domain/plan.ts';
 import type { EpochMs, Json, Milliseconds } from '../domain/values.ts';
 import { changeLive, emitRefusal } from './decision.ts';
@@ -57,6 +58,9 @@ export function propose(context: PlanContext, event: PlanEventOf<'node.proposed'
   const update = resetPlannerDeadline(context, event);
   const step = newStep(node);
   updateContext(update, { steps: [...context.live.steps, step] });
+  const { memories: before = [] } = context.live.cognition as PlanCognition;
+  const memories = addShapingMemories(before, node.id, event.memories ?? []);
+  if (memories.length > 0) updateCognition(update, { memories });
   emitStepChanged(update, step, null);
   return finishUpdate(update);
 }

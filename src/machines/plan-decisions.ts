@@ -44,7 +44,7 @@ export function create({ live }: PlanContext, { at, plan }: PlanEventOf<'create'
   return finishUpdate(update);
 }
 
-const newCognition = (input: Pick<PlanCognition, keyof ContextInput | 'proposalId'>): PlanCognition => ({
+const newCognition = (input: Pick<PlanCognition, keyof ContextInput | 'proposalId' | 'memories'>): PlanCognition => ({
   ...input,
   phase: input.proposalId === null ? 'thinking' : 'done',
   ...{ dueAt: null, armedFor: null, overdue: false, summary: null, finalState: null, error: null },

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { contextKinds, plannerPhases } from '../domain/cognition.ts';
 import { iso } from '../domain/iso-time.ts';
+import { memoryKinds, type ShapingMemory } from '../domain/memory.ts';
 import { failurePolicies, isFinalPlanStatus, planStatuses, stepStatuses } from '../domain/plan.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
 import { uuid } from '../domain/uuid-schema.ts';
@@ -49,6 +50,15 @@ const step = z.strictObject({
 /** A scope, which was validated with the token. */
 const scope = z.custom<Scope>((given) => typeof given === 'string' && isScope(given));
 
+const shapingMemory = z.strictObject({
+  id: uuid,
+  kind: z.enum(memoryKinds),
+  subject: z.string().nullable(),
+  source: z.string(),
+  adoptedBy: uuid.nullable(),
+  steps: list(z.string()),
+});
+
 const cognition = z.strictObject({
   kind: z.enum(contextKinds),
   homeId: uuid.nullable(),
@@ -64,6 +74,7 @@ const cognition = z.strictObject({
   summary: z.string().nullable(),
   finalState: storedJsonObject.nullable(),
   error: stepError,
+  memories: list(shapingMemory).exactOptional(),
 });
 
 const fixed = {
@@ -202,6 +213,11 @@ const cognitionView = (one: PlanCognition): JsonObject => ({
   action: one.action && { ...one.action },
   ...{ proposal_id: one.proposalId, phase: one.phase, due_at: one.dueAt === null ? null : iso(one.dueAt) },
   ...{ summary: one.summary, final_state: one.finalState, error: one.error && { ...one.error } },
+  ...(one.memories !== undefined && { memories: one.memories.map(memoryView) }),
+});
+
+const memoryView = ({ id, kind, subject, source, adoptedBy, steps }: ShapingMemory): JsonObject => ({
+  ...{ id, kind, subject, source, adopted_by: adoptedBy, steps: [...steps] },
 });
 
 export const planDefinition: MachineDefinition<PlanContext, PlanColumns> = {

@@ -1,4 +1,5 @@
 import type { ContextInput, PlannerPhase } from '../domain/cognition.ts';
+import type { ShapingMemory } from '../domain/memory.ts';
 import type { Compensation, OnFailure, PlanStatus, StepStatus } from '../domain/plan.ts';
 import type { Scope } from '../domain/scopes.ts';
 import {
@@ -68,6 +69,8 @@ export interface PlanCognition extends ContextInput {
   finalState: JsonObject | null;
   /** Why planning failed. */
   error: StepError | null;
+  /** The memories that shaped steps, as named by the planner; absent: none. */
+  memories?: readonly ShapingMemory[];
 }
 
 export interface PlanContext {
@@ -139,7 +142,7 @@ export type PlanEvent =
       plan: Pick<PlanFixed, 'id' | 'tenantId' | 'name' | 'onFailure' | 'createdBy' | 'scopes' | 'requestId'> & {
         steps: readonly StepInput[];
         /** Set if a planner adds the steps one by one, or if they come from the accepted proposal of an observation. */
-        cognition?: ContextInput & { proposalId: Uuid | null };
+        cognition?: ContextInput & Pick<PlanCognition, 'proposalId' | 'memories'>;
       };
     })
   /** Starts no further steps, withdraws commands that are not written, and compensates finished steps. */
@@ -149,7 +152,7 @@ export type PlanEvent =
   /** The requested command is deferred: a flag is set, or the tenant is suspended. */
   | (Base & { type: 'step.held'; stepId: string; commandId: Uuid; forMs: Milliseconds })
   /** The planner adds a step. */
-  | (Base & { type: 'node.proposed'; node: StepInput })
+  | (Base & { type: 'node.proposed'; node: StepInput; memories?: readonly Omit<ShapingMemory, 'steps'>[] })
   | (Base & { type: 'cognition.suspended'; reason: string; forMs: Milliseconds })
   | (Base & { type: 'cognition.completed'; summary: string; finalState: JsonObject | null })
   | (Base & { type: 'cognition.failed'; error: StepError })

@@ -1,5 +1,14 @@
 import { expect, it } from 'vitest';
-import { INVISIBLE_CHARACTER, memorySourceOf } from '../../src/domain/memory.ts';
+import {
+  addShapingMemories,
+  INVISIBLE_CHARACTER,
+  isSuggestion,
+  MAX_SHAPING_MEMORIES,
+  type Memory,
+  memorySourceOf,
+  memoryWriterOf,
+  steeringAuthority,
+} from '../../src/domain/memory.ts';
 import { SYSTEM } from '../../src/domain/values.ts';
 
 it('the author of a memory is the key that wrote it, else the user, else the part of the service', () => {
@@ -18,4 +27,43 @@ it.each([
   ['joined emoji and accents', '👩‍🚀 é नमस्ते می‌خواهم', false],
 ])('%s is checked for invisible characters', (_, text, unseen) => {
   expect(INVISIBLE_CHARACTER.test(text)).toBe(unseen);
+});
+
+const by = (more: object) => ({ by: { kind: 'user' as const, id: 'u', ...more }, scopes: null });
+const person = by({ person: true, via: 'rest' });
+
+it.each<[string, Pick<Memory, 'writer' | 'source'>, string]>([
+  ['a person', { writer: person, source: 'user:u' }, 'person'],
+  ['a key', { writer: by({ person: false, key: 'k' }), source: 'key:k' }, 'key'],
+  ['a token at /mcp', { writer: by({ person: false, via: 'mcp' }), source: 'user:u' }, 'program'],
+  ['a token that was presented at /mcp', { writer: by({ person: false, via: 'rest' }), source: 'user:u' }, 'program'],
+  ['a user, not recorded', { writer: null, source: 'user:u' }, 'person'],
+  ['a key, not recorded', { writer: null, source: 'key:k' }, 'key'],
+  ['another source, not recorded', { writer: null, source: 'twinkeep' }, 'unknown'],
+])('the writer of a memory is %s', (_, memory, writer) => {
+  expect(memoryWriterOf(memory)).toBe(writer);
+  const routine = { ...memory, kind: 'routine', adoption: null } as const;
+  expect(isSuggestion(routine)).toBe(writer !== 'person');
+  expect(isSuggestion({ ...routine, kind: 'observation' })).toBe(false);
+  const adoption = { ...by({ id: 'other', person: true }), at: 1 };
+  expect([isSuggestion({ ...routine, adoption }), steeringAuthority({ ...routine, adoption })]).toEqual([
+    false,
+    adoption,
+  ]);
+});
+
+it('a memory of a user without a recorded writer steers with all scopes of the role', () => {
+  expect(steeringAuthority({ writer: null, adoption: null, source: 'user:u' })).toEqual(by({}));
+});
+
+it('the memories of a plan name their steps once, up to a maximum', () => {
+  const memory = (id: string) => ({ id, kind: 'routine', subject: null, source: 'user:u', adoptedBy: null }) as const;
+  const one = addShapingMemories([], 'a', [memory('1'), memory('2')]);
+  const two = addShapingMemories(addShapingMemories(one, 'b', [memory('2')]), 'b', [memory('2')]);
+  expect(two.map(({ id, steps }) => [id, steps])).toEqual([
+    ['1', ['a']],
+    ['2', ['a', 'b']],
+  ]);
+  const many = Array.from({ length: MAX_SHAPING_MEMORIES + 1 }, (_, n) => memory(`m${n}`));
+  expect(addShapingMemories(two, 'c', many)).toHaveLength(MAX_SHAPING_MEMORIES);
 });

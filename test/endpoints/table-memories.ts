@@ -1,4 +1,11 @@
 import type { Row } from './endpoint.ts';
+import type { World } from './endpoint-fixtures.ts';
+
+async function observation(world: World): Promise<string> {
+  const body = { kind: 'observation', content: 'The window was left open.' };
+  const { memory } = (await world.made('POST', '/memories', body)) as unknown as { memory: { id: string } };
+  return memory.id;
+}
 
 // Specification §2, agent memory; contract §6.
 export const memoryRows: readonly Row[] = [
@@ -20,6 +27,13 @@ export const memoryRows: readonly Row[] = [
   },
   {
     ...{ method: 'DELETE', path: '/memories/{id}', role: 'user', scope: 'write:memory', status: 204 },
-    request: async (world) => ({ path: `/memories/${await world.memory()}` }),
+    // Deleting one that steers goals requires execute:commands as well.
+    request: async (world) => ({ path: `/memories/${await observation(world)}` }),
+  },
+  {
+    ...{ method: 'POST', path: '/memories/{id}/adopt', role: 'user', scope: 'write:memory', status: 200, person: true },
+    alsoScope: 'execute:commands',
+    request: async (world) => ({ path: `/memories/${await world.memory()}/adopt`, body: {} }),
+    refusals: { CONFLICT: async (world) => ({ path: `/memories/${await observation(world)}/adopt`, body: {} }) },
   },
 ];

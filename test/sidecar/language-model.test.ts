@@ -56,7 +56,10 @@ describe('the language model as a planner', () => {
     const first = goal('I want to sleep', { memories: [memory('preference', 'bedroom', 'cool is 17 degrees')] });
     const one = await next(first);
     expect(shortForm(one)).toEqual(['Bed light turn_off undone by turn_on', 'Front door lock']);
-    expect('steps' in one && one.steps.map(({ id }) => id)).toEqual(['1-1', '1-2']);
+    expect('steps' in one && one.steps.map(({ id, memoryIds }) => [id, ...memoryIds])).toEqual([
+      ['1-1', 'preference bedroom'],
+      ['1-2', 'preference bedroom'],
+    ]);
 
     const second = withNodes(first, one);
     const two = await next(second);

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { Memory } from '../../sidecar/planner-types.ts';
 import { decide } from '../../sidecar/rules/planner.ts';
 import { relativeCost } from '../support/cpu-time.ts';
 import { fc } from '../support/properties.ts';
@@ -268,6 +269,30 @@ describe('memories', () => {
       'Front door lock',
     ]);
     expect(plan('loop', { memories })).toEqual(['GOAL_NOT_UNDERSTOOD: The rules do not understand "loop".']);
+  });
+
+  it('are named by the steps that they shaped, and by no others', () => {
+    const named = (text: string, memories: readonly Memory[]) => {
+      const decision = decide(goal(text, { memories }));
+      return 'steps' in decision ? decision.steps.map(({ id, memoryIds }) => [id, ...memoryIds]) : decision;
+    };
+    const memories = [
+      memory('routine', 'Leaving', 'lights out; lock the door'),
+      memory('routine', 'lights out', 'turn off the bed light'),
+      memory('preference', 'bedroom', 'Warm is 20.5 °C'),
+      memory('preference', 'fridge plug', 'Never turn off'),
+    ];
+    expect(named('leaving', memories)).toEqual([
+      ['bed-light-turn-off', 'routine Leaving', 'routine lights out'],
+      ['front-door-lock', 'routine Leaving'],
+    ]);
+    expect(named('make the bedroom warm; lock the door', memories)).toEqual([
+      ['radiator-set-temperature', 'preference bedroom'],
+      ['front-door-lock'],
+    ]);
+    const all = named('turn off everything', memories) as string[][];
+    expect(new Set(all.flatMap(([, ...ids]) => ids))).toEqual(new Set(['preference fridge plug']));
+    expect(named('lock the door', memories)).toEqual([['front-door-lock']]);
   });
 
   it('does not run half of a routine that names missing devices', () => {

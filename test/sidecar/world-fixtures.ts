@@ -61,7 +61,7 @@ export const flat = (): PlannerDevice[] => [
 ];
 
 export const memory = (kind: string, subject: string, content: string, tags: string[] = []): Memory => ({
-  ...{ kind, subject, content, tags },
+  ...{ id: `${kind} ${subject}`, kind, subject, content, tags },
 });
 
 export const context = (more: Partial<Context> = {}): Context => ({

@@ -7,7 +7,7 @@ import {
 } from '../../operations/changes/change-requests.ts';
 import { orchestrateCommand } from '../../operations/cognition/goals.ts';
 import { postIntent } from '../../operations/cognition/intents.ts';
-import { deleteMemory, listMemories, writeMemory } from '../../operations/cognition/memories.ts';
+import { adoptMemory, deleteMemory, listMemories, writeMemory } from '../../operations/cognition/memories.ts';
 import { postObservation } from '../../operations/cognition/observations.ts';
 import { acceptProposal, getProposal, listProposals, refuseProposal } from '../../operations/cognition/proposals.ts';
 import { commandDevices, commandGroup, commandRoom } from '../../operations/commands/command-batches.ts';
@@ -185,6 +185,7 @@ const changes: readonly (Operation | MutationField)[] = [
   leaveGroup,
   deleteGroup,
   writeMemory,
+  adoptMemory,
   deleteMemory,
   createRelease,
   { operation: releaseFirmware, typeNames: [null, 'ChangeDryRunRequired'] },

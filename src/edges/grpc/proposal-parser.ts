@@ -2,15 +2,16 @@ import { z } from 'zod';
 import type { CognitionProposal, GraphNode } from '#proto/cognition/v1/runtime_pb.js';
 import { checkJson } from '../../domain/json/strict.ts';
 import { isObject } from '../../domain/json/value.ts';
+import { MAX_SHAPING_MEMORIES } from '../../domain/memory.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { readFields } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
-import type { JsonObject, Uuid } from '../../domain/values.ts';
+import type { Json, JsonObject, Uuid } from '../../domain/values.ts';
 
 // Validates proposals before they are executed. Whether the context accepts a proposal is decided by the operations.
 
 export type ProposalBody =
-  | { type: 'graphNode'; node: JsonObject }
+  | { type: 'graphNode'; node: JsonObject; memoryIds: readonly Uuid[] }
   | { type: 'suspend'; reason: string; forS: number | null }
   | { type: 'complete'; summary: string; finalState: JsonObject | null }
   | { type: 'error'; code: string; detail: string };
@@ -30,6 +31,7 @@ const sentenceSchema = z.string().max(1_000);
 const jsonObjectSchema = z.custom<JsonObject>(isObject).nullable();
 
 const bodySchemas = {
+  graphNode: z.object({ memory_ids: z.array(uuid).max(MAX_SHAPING_MEMORIES) }),
   suspend: z.object({ reason: sentenceSchema, forS: z.number().int().max(3_600, 'must be at most 3600') }),
   complete: z.object({ summary: sentenceSchema, finalState: jsonObjectSchema }),
   error: z.object({
@@ -55,16 +57,19 @@ export function parseProposal({ proposalId, proposal }: CognitionProposal): Outc
   }
   const body = parseBody(proposal);
   if (!body.ok) return body;
-  const checked = checkJson(body.value);
+  const checked = checkJson(body.value as unknown as Json);
   return checked.ok ? body : refuse('VALIDATION_FAILED', `The proposal cannot be stored: ${checked.reason}.`);
 }
 
 function parseBody(proposal: CognitionProposal['proposal']): Outcome<ProposalBody> {
   switch (proposal.case) {
     case 'graphNode': {
-      const { node } = proposal.value;
+      const { node, memoryIds } = proposal.value;
       if (node === undefined) return refuse('VALIDATION_FAILED', 'The proposal has no node.');
-      return done({ type: 'graphNode', node: planStepOf(node) });
+      const read = readFields(bodySchemas.graphNode, { memory_ids: memoryIds });
+      return read.ok
+        ? done({ type: 'graphNode', node: planStepOf(node), memoryIds: read.value.memory_ids })
+        : withSingleDetail(read);
     }
     case 'suspend': {
       const { reason, forS } = proposal.value;

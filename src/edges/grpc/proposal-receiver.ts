@@ -142,14 +142,14 @@ export class ProposalReceiver {
   }
 
   async #propose(
-    { node }: Extract<ProposalBody, { type: 'graphNode' }>,
+    { node, memoryIds }: Extract<ProposalBody, { type: 'graphNode' }>,
     contextId: Uuid,
     { nodeId, proposalId }: ProposalRef,
   ): Promise<Outcome<null>> {
     const key = `${contextId} ${nodeId}`;
     this.#openProposals.set(key, proposalId);
     try {
-      const outcome = await this.#parts.cognition.propose(contextId, node);
+      const outcome = await this.#parts.cognition.propose(contextId, node, memoryIds);
       if (!outcome.ok) return outcome;
       if (this.#openProposals.has(key)) await this.#reportAccepted(contextId, nodeId, proposalId);
       return done(null);

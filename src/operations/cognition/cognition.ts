@@ -26,7 +26,7 @@ export class CognitiveLayer implements Cognition, SizeReporter {
     this.#unsubscribes = this.#subscribe(flags);
   }
 
-  propose: Cognition['propose'] = (contextId, node) => this.#handlers.propose(contextId, node);
+  propose: Cognition['propose'] = (contextId, node, memoryIds) => this.#handlers.propose(contextId, node, memoryIds);
   suspend: Cognition['suspend'] = (contextId, request) => this.#handlers.suspend(contextId, request);
   complete: Cognition['complete'] = (contextId, request) => this.#handlers.complete(contextId, request);
   fail: Cognition['fail'] = (contextId, request) => this.#handlers.fail(contextId, request);

@@ -83,15 +83,21 @@ export interface Cognition {
   worldOf(context: ActiveContext): Promise<World>;
   /** The reported state of a device; null if the tenant does not have it. */
   stateOf(tenantId: Uuid, deviceId: Uuid): Promise<JsonObject | null>;
-  /** Preferences and routines, then the newest observations, each newest first; bounded. */
+  /**
+   * The memories to plan with: preferences and routines that steer goals, then the newest observations, each newest
+   * first; bounded.
+   */
   memories(tenantId: Uuid): Promise<readonly Memory[]>;
 
   // Requests of the sidecar. All input is validated here, and they resolve when their effect is durable. Refusals:
   // NOT_FOUND for an unknown context, CONFLICT for one that has ended, VALIDATION_FAILED or NOT_FOUND for a node that
   // is invalid or names a device out of reach.
 
-  /** `node` is a step in the format of `POST /plans`. Proposing the same node again is a repeat and changes nothing. */
-  propose(contextId: Uuid, node: Json): Promise<Outcome<{ repeat: boolean }>>;
+  /**
+   * `node` is a step in the format of `POST /plans`, `memoryIds` names the memories that shaped it; one that may not be
+   * planned with is NOT_FOUND. Proposing the same node again is a repeat and changes nothing.
+   */
+  propose(contextId: Uuid, node: Json, memoryIds?: readonly Uuid[]): Promise<Outcome<{ repeat: boolean }>>;
   /** Suspends for `forS` seconds or until the next request of the sidecar; then `opened` is sent again. */
   suspend(contextId: Uuid, request: { reason: string; forS?: number | null }): Promise<Outcome<null>>;
   complete(contextId: Uuid, request: { summary: string; finalState?: JsonObject | null }): Promise<Outcome<null>>;

@@ -49,7 +49,7 @@ export const postObservation = operation({
       ...{ id: services.newId(), tenantId: tenantOf(caller), deviceId: input.device_id },
       ...{ homeId: device.value.snapshot.context.fixed.homeId, data: input.data, note: input.context || null },
       ...{ askedBy: stripRequest(caller.principal), status: 'pending', reason: null, steps: [] },
-      ...{ phase: 'thinking', planId: null, createdAt: services.clock.now(), spokenAt: null },
+      ...{ memories: null, phase: 'thinking', planId: null, createdAt: services.clock.now(), spokenAt: null },
     };
     const answer = { body: { status: 'OBSERVATION_RECEIVED' as const, proposal_id: proposal.id } };
     const preempted = await services.store.proposals.insert(

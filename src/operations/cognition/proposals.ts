@@ -12,6 +12,7 @@ import { cursorAfter, idOf, isoTime, nextCursor, notFound, paging, startOf } fro
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { planAnswer, planRecordOf } from '../plans/plan-view.ts';
 import { loadStepTargets, startPlan } from '../plans/plans.ts';
+import { shapingMemory, shapingMemoryOf } from '../plans/shaping-memories.ts';
 import { stepFields, stepFieldsOf } from '../plans/step-fields.ts';
 import { notifyNodeChange, notifySidecar } from './sidecar-events.ts';
 
@@ -28,6 +29,7 @@ const proposal = z
         'The sidecar’s reason for its steps, or for proposing none; after a refusal, the reason of the user, if any',
     }),
     steps: z.array(step).meta({ description: 'Empty until the sidecar has responded, or if it proposes nothing' }),
+    memories: z.array(shapingMemory).optional().meta({ description: 'The memories that shaped the steps' }),
     plan_id: uuid.optional().meta({ description: 'The plan, once accepted' }),
     device_id: uuid.meta({ description: 'The observed device' }),
     data: jsonObject,
@@ -42,6 +44,9 @@ const proposalAnswer = z.object({ proposal });
 const proposalOf = (one: Proposal, now: EpochMs): z.infer<typeof proposal> => ({
   ...{ id: one.id, status: proposalStatusOf(one, now), reason: one.reason },
   steps: one.phase === 'done' ? one.steps.map(stepFieldsOf) : [],
+  ...(one.phase === 'done' &&
+    one.steps.length > 0 &&
+    one.memories !== null && { memories: one.memories.map(shapingMemoryOf) }),
   ...(one.planId !== null && { plan_id: one.planId }),
   ...{ device_id: one.deviceId, data: one.data, ...(one.note !== null && { context: one.note }) },
   ...{ asked_by: principalId(one.askedBy), created_at: iso(one.createdAt), expires_at: iso(expiryOf(one)) },
@@ -158,9 +163,10 @@ function acceptanceConflict(one: Proposal, now: EpochMs): string | null {
   return one.steps.length > 0 ? null : 'The proposal has no steps.';
 }
 
-const cognitionOf = ({ id, homeId, deviceId, note }: Proposal) => ({
+const cognitionOf = ({ id, homeId, deviceId, note, memories }: Proposal) => ({
   ...{ kind: 'observation' as const, homeId, deviceId, text: null, action: null, note },
   proposalId: id,
+  ...(memories !== null && { memories }),
 });
 
 export const refuseProposal = operation({

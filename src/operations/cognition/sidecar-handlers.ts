@@ -1,7 +1,7 @@
 import { SUSPENSION_S } from '../../domain/cognition.ts';
 import { checkJson } from '../../domain/json/strict.ts';
 import { jsonBytes, jsonEqual } from '../../domain/json/value.ts';
-import { INVISIBLE_CHARACTER } from '../../domain/memory.ts';
+import { addShapingMemories, INVISIBLE_CHARACTER, type ShapingMemory } from '../../domain/memory.ts';
 import { graphErrors, MAX_STEPS } from '../../domain/plan.ts';
 import type { Proposal } from '../../domain/proposal.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
@@ -17,6 +17,7 @@ import { type CreatorServices, loadCreator } from '../plans/plan-step-resolver.t
 import { sendToActor } from '../send-to-actor.ts';
 import { activeContextOf, type ContextSource, cognitionRefusal, findContext, tenantOfContext } from './contexts.ts';
 import type { ActiveContext, Cognition } from './contract.ts';
+import { loadShapingMemories } from './memory-authority.ts';
 import { notifyNodeChange } from './sidecar-events.ts';
 import { type StepValidationServices, validateProposedStep } from './step-validation.ts';
 
@@ -50,7 +51,7 @@ export class SidecarHandlers implements SidecarRequests {
     this.#wakeTimers = wakeTimers;
   }
 
-  propose(contextId: Uuid, given: Json): Promise<Outcome<{ repeat: boolean }>> {
+  propose(contextId: Uuid, given: Json, memoryIds: readonly Uuid[] = []): Promise<Outcome<{ repeat: boolean }>> {
     return this.#handle(contextId, async (found, { kind, homeId, deviceId }) => {
       const caller = await authorityOf(this.#services, found);
       if (!caller.ok) return caller;
@@ -58,8 +59,13 @@ export class SidecarHandlers implements SidecarRequests {
       const scope = { reach: { kind, homeId, deviceId }, caller: caller.value, steps };
       const node = await validateProposedStep(this.#services, given, scope);
       if (!node.ok) return node;
-      if ('proposal' in found) return this.#addStep(found.proposal, node.value);
-      const reply = await this.#sendToPlan(contextId, { type: 'node.proposed', node: node.value });
+      const memories = await loadShapingMemories(this.#services, tenantOfContext(found), memoryIds);
+      if (!memories.ok) return memories;
+      if ('proposal' in found) return this.#addStep(found.proposal, node.value, memories.value);
+      const reply = await this.#sendToPlan(contextId, {
+        ...{ type: 'node.proposed', node: node.value },
+        ...(memories.value.length > 0 && { memories: memories.value }),
+      });
       return reply.ok ? done({ repeat: !reply.value.understood }) : reply;
     });
   }
@@ -135,13 +141,21 @@ export class SidecarHandlers implements SidecarRequests {
     return sendToActor(this.#services, { kind: 'plan', id }, event, undefined, { allowNoOp: true });
   }
 
-  async #addStep(proposal: Proposal, node: StepInput): Promise<Outcome<{ repeat: boolean }>> {
+  async #addStep(
+    proposal: Proposal,
+    node: StepInput,
+    shapedBy: readonly Omit<ShapingMemory, 'steps'>[],
+  ): Promise<Outcome<{ repeat: boolean }>> {
     const { id, steps } = proposal;
     const known = steps.find((step) => step.id === node.id);
     if (known && jsonEqual(known as unknown as Json, node as unknown as Json)) return done({ repeat: true });
     const error = nodeError(steps, node, known !== undefined);
     if (error !== null) return refuse('VALIDATION_FAILED', error);
-    const changed = await this.#changeProposal(id, { steps: [...steps, node], phase: 'thinking' });
+    const memories = addShapingMemories(proposal.memories ?? [], node.id, shapedBy);
+    const changed = await this.#changeProposal(id, {
+      ...{ steps: [...steps, node], phase: 'thinking' },
+      ...(memories.length > 0 && { memories }),
+    });
     if (!changed.ok) return changed;
     notifyNodeChange(this.#services, proposal, node.id, null, 'pending');
     return done({ repeat: false });

@@ -11,6 +11,7 @@ import type { Position } from '../../store/contract.ts';
 import { belongsTo, type CommittedDevice, isRevoked } from '../devices/device-view.ts';
 import type { Services } from '../operation.ts';
 import { MAX_WORLD_DEVICES, type World, type WorldDevice, type WorldQuery } from './contract.ts';
+import { type MemoryServices, plannableMemories } from './memory-authority.ts';
 
 // The sidecar's view of a tenant: the devices in reach of a context, and memories.
 
@@ -127,13 +128,16 @@ async function hashOfAll(devices: readonly WorldDevice[]): Promise<string> {
 
 const MAX_MEMORIES = { preference: 100, routine: 100, observation: 50 } as const;
 
-/** The tenant's memories for the sidecar, bounded by kind. */
-export async function memoriesOf(
-  { store, clock }: Pick<Services, 'store' | 'clock'>,
-  tenantId: Uuid,
-): Promise<readonly Memory[]> {
+/** The tenant's memories that the sidecar may plan with, bounded by kind. Suggestions take no place of others. */
+export async function memoriesOf(services: MemoryServices, tenantId: Uuid): Promise<readonly Memory[]> {
+  const { store, clock } = services;
   const now = clock.now();
-  const read = (kind: keyof typeof MAX_MEMORIES) => store.memories.list(tenantId, { kind }, now, MAX_MEMORIES[kind]);
+  const read = (kind: keyof typeof MAX_MEMORIES) =>
+    store.memories.list(tenantId, { kind, suggestion: false }, now, MAX_MEMORIES[kind]);
   const pages = [await read('preference'), await read('routine'), await read('observation')];
-  return pages.flatMap(({ items }) => items);
+  return plannableMemories(
+    services,
+    tenantId,
+    pages.flatMap(({ items }) => items),
+  );
 }

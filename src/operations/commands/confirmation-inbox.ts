@@ -1,16 +1,19 @@
 import { z } from 'zod';
+import type { Committed } from '../../actors/contract.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done } from '../../domain/refusals.ts';
 import { jsonObject, reason } from '../../domain/request-fields.ts';
 import { namedProperties, type Preview } from '../../domain/twin.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
-import type { EpochMs } from '../../domain/values.ts';
+import type { EpochMs, Uuid } from '../../domain/values.ts';
 import { confirmationDeadline } from '../../machines/command-judgement.ts';
 import type { CommandFixed, Confirmation } from '../../machines/command-types.ts';
+import type { PlanContext } from '../../machines/plan-types.ts';
 import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
 import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, paging, startOf } from '../inputs.ts';
 import { operation, type Services, tenantOf } from '../operation.ts';
+import { memoriesOfStep, memoryReference, memoryReferenceOf } from '../plans/shaping-memories.ts';
 import {
   checkCommandPolicy,
   confirmationResponses,
@@ -40,6 +43,9 @@ const confirmation = z
     requested_at: isoTime,
     expires_at: isoTime,
     plan_id: uuid.optional().meta({ description: 'The plan that the command is a step of' }),
+    memories: z.array(memoryReference).optional().meta({
+      description: 'The memories that shaped the step, if a sidecar planned it',
+    }),
     compensation: z.object({ action: z.string(), params: jsonObject }).optional().meta({
       description: 'The compensation of the step, if it is critical: the approval covers both, for this plan, once',
     }),
@@ -57,7 +63,7 @@ export const listConfirmations = operation({
   changes: false,
   needs: ['actors', 'artifacts', 'clock', 'manifests', 'sessions', 'store'],
   async run(services, { input: { limit, cursor }, caller }) {
-    const { store, clock } = services;
+    const { actors, store, clock } = services;
     const listing = { route: 'confirmations', filters: {} };
     const start = startOf(listing, cursor);
     if (!start.ok) return start;
@@ -68,11 +74,14 @@ export const listConfirmations = operation({
       .map(({ context }) => context as unknown as StoredCommand)
       .filter((command) => clock.now() < deadlineOf(command));
     const targets = await loadTargets(services, caller, [...new Set(commands.map(({ deviceId }) => deviceId))]);
+    const plans = await actors.readAll<PlanContext>('plan', [
+      ...new Set(commands.flatMap(({ origin }) => origin?.plan?.id ?? [])),
+    ]);
     const confirmations = await Promise.all(
       commands.map(async (command) => {
         const release = await findRequestedRelease(services, caller, command);
         const shown = currentPreview(services, command, { target: targets.get(command.deviceId), release });
-        return entryOf(command, deadlineOf(command), shown);
+        return entryOf(command, { expiresAt: deadlineOf(command), shown, plans });
       }),
     );
     return done({
@@ -96,8 +105,16 @@ function currentPreview(
   return namedProperties((confirmation as Confirmation).preview);
 }
 
-function entryOf(command: StoredCommand, expiresAt: EpochMs, shown: Preview): Entry {
+interface Shown {
+  expiresAt: EpochMs;
+  shown: Preview;
+  /** The plans of the commands. */
+  plans: ReadonlyMap<Uuid, Committed<PlanContext>>;
+}
+
+function entryOf(command: StoredCommand, { expiresAt, shown, plans }: Shown): Entry {
   const plan = command.origin?.plan ?? null;
+  const memories = plan === null ? [] : memoriesOfStep(plans.get(plan.id)?.snapshot.context, plan);
   const { id, deviceId, action, params, requestedBy, requestedAt } = command;
   const { reason } = command.confirmation as Confirmation;
   return {
@@ -112,6 +129,7 @@ function entryOf(command: StoredCommand, expiresAt: EpochMs, shown: Preview): En
     requested_at: iso(requestedAt),
     expires_at: iso(expiresAt),
     ...(plan !== null && { plan_id: plan.id }),
+    ...(memories.length > 0 && { memories: memories.map(memoryReferenceOf) }),
     ...(plan?.compensation && { compensation: { ...plan.compensation } }),
   };
 }

@@ -11,6 +11,7 @@ import type { PlanCognition, PlanContext, PlanStep, StepError } from '../../mach
 import { principalId } from '../commands/command-view.ts';
 import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
+import { shapingMemory, shapingMemoryOf } from './shaping-memories.ts';
 import { stepFields, stepFieldsOf } from './step-fields.ts';
 
 // Plans in answers.
@@ -35,6 +36,9 @@ const cognitionRecord = z
     device_id: uuid.optional(),
     home_id: uuid.optional(),
     proposal_id: uuid.optional().meta({ description: 'The proposal that the plan was created from' }),
+    memories: z.array(shapingMemory).optional().meta({
+      description: 'The memories that shaped the steps, as named by the sidecar',
+    }),
     summary: z.string().optional().meta({ description: 'The sidecar’s summary' }),
     error: z
       .object({ code: z.string(), detail: z.string() })
@@ -94,6 +98,7 @@ const cognitionRecordOf = (one: PlanCognition): z.infer<typeof cognitionRecord> 
   ...(one.deviceId !== null && { device_id: one.deviceId }),
   ...(one.homeId !== null && { home_id: one.homeId }),
   ...(one.proposalId !== null && { proposal_id: one.proposalId }),
+  ...(one.memories !== undefined && { memories: one.memories.map(shapingMemoryOf) }),
   ...(one.summary !== null && one.summary !== '' && { summary: one.summary }),
   ...(one.error !== null && { error: { ...one.error } }),
 });

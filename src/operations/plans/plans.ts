@@ -3,9 +3,8 @@ import type { ContextInput } from '../../domain/cognition.ts';
 import { judge } from '../../domain/gateway.ts';
 import { done, type Outcome, type RefusalCode, refusals } from '../../domain/refusals.ts';
 import { reason } from '../../domain/request-fields.ts';
-import type { Uuid } from '../../domain/values.ts';
 import type { Snapshot } from '../../machines/definition.ts';
-import type { PlanContext, PlanEvent, PlanFixed, StepInput } from '../../machines/plan-types.ts';
+import type { PlanCognition, PlanContext, PlanEvent, PlanFixed, StepInput } from '../../machines/plan-types.ts';
 import type { IdempotencyRow } from '../../store/contract.ts';
 import { previewOf, stripRequest } from '../commands/command-request.ts';
 import { previewBody } from '../commands/command-view.ts';
@@ -93,7 +92,7 @@ export const createPlan = operation({
 /** A plan to be created on behalf of the caller. */
 export type NewPlan = Pick<PlanFixed, 'name' | 'onFailure'> & {
   steps: readonly StepInput[];
-  cognition?: ContextInput & { proposalId: Uuid | null };
+  cognition?: ContextInput & Pick<PlanCognition, 'proposalId' | 'memories'>;
 };
 
 export const startPlanFromInput = (

@@ -1,5 +1,5 @@
 import type { Position } from '../../domain/cursor.ts';
-import type { Memory, MemoryKind } from '../../domain/memory.ts';
+import type { Memory, MemoryAuthority, MemoryKind } from '../../domain/memory.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { IdempotencyRow } from './idempotency.ts';
 import type { Page } from './page.ts';
@@ -10,6 +10,8 @@ export interface MemoryFilter {
   tag?: string;
   /** Full-text query over subject, content and tags: required terms, `"a phrase"`, `or`, `-not`. */
   text?: string;
+  /** Only suggestions, or only other memories (`isSuggestion`). */
+  suggestion?: boolean;
 }
 
 /** Memories that agents store. An expired one is treated as absent, whether it was pruned or not. */
@@ -21,6 +23,15 @@ export interface AgentMemoryStore {
   insert(memory: Memory, most: number, idempotency?: IdempotencyRow | null): Promise<boolean>;
   /** Newest first. */
   list(tenantId: Uuid, filter: MemoryFilter, now: EpochMs, limit: number, after?: Position): Promise<Page<Memory>>;
+  /** Those of these memories that exist, in any order. */
+  find(tenantId: Uuid, ids: readonly Uuid[], now: EpochMs): Promise<Memory[]>;
+  /** Replaces an earlier adoption; null if it does not exist. */
+  adopt(
+    tenantId: Uuid,
+    id: Uuid,
+    adoption: MemoryAuthority & { at: EpochMs },
+    idempotency?: IdempotencyRow | null,
+  ): Promise<Memory | null>;
   /** False if it does not exist. */
   delete(tenantId: Uuid, id: Uuid, now: EpochMs): Promise<boolean>;
 }

@@ -5,7 +5,9 @@ import type { IdempotencyRow } from './idempotency.ts';
 import type { Page } from './page.ts';
 
 /** Mutable fields of a proposal; its acceptance is part of the commit of its plan (`proposal.accept`). */
-export type ProposalChanges = Partial<Pick<Proposal, 'status' | 'reason' | 'steps' | 'phase' | 'spokenAt'>>;
+export type ProposalChanges = Partial<
+  Pick<Proposal, 'status' | 'reason' | 'steps' | 'memories' | 'phase' | 'spokenAt'>
+>;
 
 /** Proposals that result from observations: plain records. */
 export interface ProposalStore {

@@ -2,7 +2,7 @@ import { toSearchQuery, toSearchText } from '../../domain/full-text.ts';
 import type { Memory, MemoryKind } from '../../domain/memory.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { AgentMemoryStore } from '../contract/memories.ts';
-import type { Database } from './database.ts';
+import { type Database, idArray } from './database.ts';
 import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
 
@@ -14,35 +14,42 @@ interface Row {
   content: string;
   tags: string[];
   source: string;
+  written_by: Memory['writer'];
+  adopted_by: Memory['adoption'];
   created_at: EpochMs;
   expires_at: EpochMs | null;
 }
 
-const columns = 'id, tenant_id, kind, subject, content, tags, source, created_at, expires_at';
+const columns = 'id, tenant_id, kind, subject, content, tags, source, created_at, expires_at, written_by, adopted_by';
 
-const memoryOf = ({ tenant_id: tenantId, created_at: createdAt, expires_at: expiresAt, ...rest }: Row): Memory => ({
-  ...rest,
-  tenantId,
-  createdAt,
-  expiresAt,
+const memoryOf = ({ id, kind, subject, content, tags, source, ...row }: Row): Memory => ({
+  ...{ id, tenantId: row.tenant_id, kind, subject, content, tags, source },
+  ...{ writer: row.written_by, adoption: row.adopted_by, createdAt: row.created_at, expiresAt: row.expires_at },
 });
+
+const unexpired = (now: string): string => `(expires_at is null or expires_at > ${now})`;
+
+/** `isSuggestion` of the domain: `person` is stored as true only for a person. */
+const isSuggestionSql = `(kind <> 'observation' and adopted_by is null and case when written_by is null
+    then source not like 'user:%' else coalesce(written_by->'by'->>'person', '') <> 'true' end)`;
 
 /** The tenant's id as a lexeme in `search`. */
 const tenantLexeme = (tenant: string): string => `replace((${tenant}::uuid)::text, '-', '')`;
 
-const text = `websearch_to_tsquery('simple', $8)`;
+const text = `websearch_to_tsquery('simple', $9)`;
 /** A text without a lexeme matches nothing; as a query it would not restrict the result. */
 const matchingText = `and numnode(${text}) > 0 and search @@ (${tenantLexeme('$1')}::tsquery && ${text})`;
 
 const listQuery = (matching: string): string => `select ${columns} from memories
-  where tenant_id = $1 and (created_at, id) < ($2, $3) and (expires_at is null or expires_at > $4)
+  where tenant_id = $1 and (created_at, id) < ($2, $3) and ${unexpired('$4')}
     and ($5::text is null or kind = $5) and ($6::text is null or subject = $6) and ($7::text is null or tags ? $7)
+    and ($8::boolean is null or ${isSuggestionSql} = $8)
     ${matching}
-  order by created_at desc, id desc limit $${matching === '' ? 8 : 9}`;
+  order by created_at desc, id desc limit $${matching === '' ? 9 : 10}`;
 
 export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
   async insert(memory, most, idempotency) {
-    const { id, tenantId, kind, subject, content, tags, source, createdAt, expiresAt } = memory;
+    const { id, tenantId, kind, subject, content, tags, source, writer, adoption, createdAt, expiresAt } = memory;
     const rows = await database.write({
       name: 'memory_insert',
       text: `with held as (select count(*) as n from memories where tenant_id = $2),
@@ -60,7 +67,7 @@ export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
           returning id),
         made as (
           insert into memories (${columns}, search)
-          select $1, $2, $3, $4, $5, $6::jsonb, $7, $8, $9,
+          select $1, $2, $3, $4, $5, $6::jsonb, $7, $8, $9, $13::jsonb, $14::jsonb,
             array_to_tsvector(array[${tenantLexeme('$2')}]) || to_tsvector('simple', $10)
           where (select n from needed) <= (select count(*) from gone)
           returning id),
@@ -71,13 +78,14 @@ export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
         toSearchText([subject, content, ...tags].join('\n')),
         most,
         idempotencyParameter(idempotency),
+        ...[JSON.stringify(writer), JSON.stringify(adoption)].map((json) => (json === 'null' ? null : json)),
       ],
     });
     return rows.length > 0;
   },
 
-  async list(tenantId, { kind = null, subject = null, tag = null, text }, now, limit, after) {
-    const values = [tenantId, ...descendingStart(after), now, kind, subject, tag];
+  async list(tenantId, { kind = null, subject = null, tag = null, suggestion = null, text }, now, limit, after) {
+    const values = [tenantId, ...descendingStart(after), now, kind, subject, tag, suggestion];
     const rows = await database.read<Row>(
       text === undefined
         ? { name: 'memories', text: listQuery(''), values: [...values, limit + 1] }
@@ -90,11 +98,32 @@ export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
     return pageOf(rows.map(memoryOf), limit, ({ createdAt, id }) => ({ createdAt, id }));
   },
 
+  async find(tenantId, ids, now) {
+    const rows = await database.read<Row>({
+      name: 'memories_by_id',
+      text: `select ${columns} from memories where id = any($2::uuid[]) and tenant_id = $1 and ${unexpired('$3')}`,
+      values: [tenantId, idArray(ids), now],
+    });
+    return rows.map(memoryOf);
+  },
+
+  async adopt(tenantId, id, adoption, idempotency) {
+    const [row] = await database.write<Row>({
+      name: 'memory_adopt',
+      text: `with adopted as (
+          update memories set adopted_by = $3::jsonb where id = $1 and tenant_id = $2 and ${unexpired('$4')}
+          returning ${columns}),
+        ${idempotencyCte(5, 'adopted')}
+        select * from adopted`,
+      values: [id, tenantId, JSON.stringify(adoption), adoption.at, idempotencyParameter(idempotency)],
+    });
+    return row ? memoryOf(row) : null;
+  },
+
   async delete(tenantId, id, now) {
     const rows = await database.write({
       name: 'memory_delete',
-      text: `delete from memories where id = $1 and tenant_id = $2 and (expires_at is null or expires_at > $3)
-        returning id`,
+      text: `delete from memories where id = $1 and tenant_id = $2 and ${unexpired('$3')} returning id`,
       values: [id, tenantId, now],
     });
     return rows.length > 0;

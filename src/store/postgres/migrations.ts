@@ -24,6 +24,7 @@ import { subKeys } from './migrations/0026-sub-keys.ts';
 import { auditChain } from './migrations/0027-audit-chain.ts';
 import { firmwareSigning } from './migrations/0028-firmware-signing.ts';
 import { firmwareReleasers } from './migrations/0029-firmware-releasers.ts';
+import { memoryWritersMigration } from './migrations/0030-memory-writers.ts';
 
 export interface Migration {
   id: number;
@@ -73,6 +74,7 @@ export const migrations: readonly Migration[] = [
   { id: 27, name: 'audit chain', sql: auditChain, change: 'expand' },
   { id: 28, name: 'firmware signing', sql: firmwareSigning, change: 'expand' },
   { id: 29, name: 'firmware releasers', sql: firmwareReleasers, change: 'expand' },
+  { id: 30, name: 'memory writers', sql: memoryWritersMigration, change: 'expand' },
 ];
 
 /** The newest migration that this build knows. */

@@ -16,7 +16,7 @@ type Row = Omit<Proposal, 'tenantId' | 'deviceId' | 'homeId' | 'askedBy' | 'plan
 };
 
 const columns = `id, tenant_id, device_id, home_id, data, note, asked_by, status, reason, steps, phase, plan_id, created_at,
-  spoken_at`;
+  spoken_at, memories`;
 const isOpen = `status = 'pending' and phase <> 'done'`;
 
 const proposalOf = ({
@@ -38,12 +38,12 @@ const position = ({ createdAt, id }: Proposal) => ({ createdAt, id });
 
 export const proposalStore = (database: Database): ProposalStore => ({
   async insert(one, mostOpen, givenUp, idempotency) {
-    const { id, tenantId, deviceId, homeId, data, note, askedBy, status, reason, steps, phase, planId } = one;
+    const { id, tenantId, deviceId, homeId, data, note, askedBy, status, reason, steps, memories, phase, planId } = one;
     const rows = await database.write<{ id: Uuid }>({
       name: 'proposal_insert',
       text: `with made as (
           insert into proposals (${columns})
-          values ($1, $2, $3, $4, $5::jsonb, $6, $7::jsonb, $8, $9, $10::jsonb, $11, $12, $13, $14) returning id),
+          values ($1, $2, $3, $4, $5::jsonb, $6, $7::jsonb, $8, $9, $10::jsonb, $11, $12, $13, $14, $18::jsonb) returning id),
         given_up as (
           update proposals set phase = 'done', reason = $16, steps = '[]'::jsonb where id in (
             select id from proposals where tenant_id = $2 and ${isOpen}
@@ -61,6 +61,7 @@ export const proposalStore = (database: Database): ProposalStore => ({
           mostOpen,
           givenUp,
           idempotencyParameter(idempotency),
+          memories && JSON.stringify(memories),
         ],
       ],
     });
@@ -86,18 +87,19 @@ export const proposalStore = (database: Database): ProposalStore => ({
     return pageOf(rows.map(proposalOf), limit, position);
   },
 
-  async change(id, { status, reason, steps, phase, spokenAt }, idempotency) {
+  async change(id, { status, reason, steps, memories, phase, spokenAt }, idempotency) {
     const [row] = await database.write<Row>({
       name: 'proposal_change',
       text: `with changed as (
           update proposals set status = coalesce($2, status), reason = coalesce($3, reason),
-            steps = coalesce($4::jsonb, steps), phase = coalesce($5, phase), spoken_at = coalesce($6::bigint, spoken_at)
+            steps = coalesce($4::jsonb, steps), phase = coalesce($5, phase), spoken_at = coalesce($6::bigint, spoken_at),
+            memories = coalesce($8::jsonb, memories)
           where id = $1 and status = 'pending' and ($5::text is null or phase <> 'done') returning ${columns}),
         ${idempotencyCte(7, 'changed')}
         select * from changed`,
       values: [
         ...[id, status ?? null, reason ?? null, steps === undefined ? null : JSON.stringify(steps), phase ?? null],
-        ...[spokenAt ?? null, idempotencyParameter(idempotency)],
+        ...[spokenAt ?? null, idempotencyParameter(idempotency), memories ? JSON.stringify(memories) : null],
       ],
     });
     return row ? proposalOf(row) : null;

@@ -31,7 +31,7 @@ const context = (given: Partial<ActiveContext> = {}): ActiveContext => ({
 });
 const memory = (given: Partial<Memory> = {}): Memory => ({
   ...{ id: newId(), tenantId, kind: 'preference', subject: null, content: 'dim', tags: [], source: 'user:x' },
-  ...{ createdAt: 0, expiresAt: null },
+  ...{ writer: null, adoption: null, createdAt: 0, expiresAt: null },
   ...given,
 });
 const shown = (given: Partial<PerceptionInput> = {}, devices: WorldDevice[] = []): PerceptionInput => ({

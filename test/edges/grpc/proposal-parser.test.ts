@@ -2,6 +2,7 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
 import { CognitionProposalSchema } from '#proto/cognition/v1/runtime_pb.js';
 import { parseProposal } from '../../../src/edges/grpc/proposal-parser.ts';
+import { newId } from '../../../src/main/ids.ts';
 import { expectOwnText } from '../../support/error-texts.ts';
 
 type Body = Exclude<MessageInitShape<typeof CognitionProposalSchema>['proposal'], undefined>;
@@ -19,6 +20,11 @@ describe('a proposal with a wrong field', () => {
       'a code in lower case',
       { case: 'error', value: { code: 'e', detail: '' } },
       'code: must be 1 to 64 characters of A-Z, 0-9 and _',
+    ],
+    [
+      'too many memories',
+      { case: 'graphNode', value: { node: {}, memoryIds: Array.from({ length: 101 }, () => newId()) } },
+      'memory_ids: must be at most 100 items',
     ],
   ])('is refused in a text of the service: %s', (_, body, expected) => {
     const parsed = parse(body);

@@ -42,7 +42,7 @@ const tools: Readonly<Record<string, Named>> = {
   createHome: { tool: 'setup_home' },
   createGroup: { tool: 'create_device_group' },
   joinGroup: { tool: 'add_devices_to_group' },
-  writeMemory: { tool: 'write_agent_memory' },
+  writeMemory: { tool: 'write_agent_memory', omits: ['writer', 'suggestion'] },
   createPlan: { tool: 'execute_plan', omits: ['status', 'command_id'] },
 };
 

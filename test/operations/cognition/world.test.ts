@@ -38,7 +38,17 @@ describe('the world', () => {
     for (const kind of ['observation', 'routine', 'preference']) {
       await world.otherTenant.call('POST', '/memories', { kind, content: `A ${kind}.` });
     }
+    const key = async (...scopes: string[]) =>
+      (await world.otherTenant.call('POST', '/auth/api-keys', { name: 'k', scopes })).body.key;
+    const byKeys = [await key('write:memory'), await key('write:memory', 'execute:commands')];
+    for (const token of byKeys) {
+      for (const kind of ['observation', 'routine', 'preference'])
+        await world.otherTenant.call('POST', '/memories', { kind, content: `A ${kind} of a key.` }, { token });
+    }
+    const read = await cognition.memories(world.otherTenant.tenantId);
+    // Of a key that may send commands, only what it has observed; of the other one, nothing.
+    expect(read.filter(({ content }) => content.includes('key')).map(({ kind }) => kind)).toEqual(['observation']);
     const kinds = (await cognition.memories(world.otherTenant.tenantId)).map(({ kind }) => kind);
-    expect(kinds).toEqual(['preference', 'routine', 'observation']);
+    expect(kinds).toEqual(['preference', 'routine', 'observation', 'observation']);
   });
 });

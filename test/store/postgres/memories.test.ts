@@ -12,7 +12,7 @@ eachStore('agent memory', (backend) => {
   let at = 1_000_000;
   const memory = (tenantId: string, more: Partial<Memory> = {}): Memory => ({
     ...{ id: newId(), tenantId, kind: 'observation', subject: null, content: 'The lamp is on.', tags: [] },
-    ...{ source: 'user:u', createdAt: ++at, expiresAt: null },
+    ...{ source: 'user:u', writer: null, adoption: null, createdAt: ++at, expiresAt: null },
     ...more,
   });
   const keep = async (tenantId: string, more: Partial<Memory> = {}, most = MOST): Promise<Memory> => {
@@ -43,6 +43,47 @@ eachStore('agent memory', (backend) => {
     await keep(tenant);
     const second = await store().list(tenant, {}, at, 2, first.next ?? undefined);
     expect(second).toMatchObject({ items: all.slice(2), next: null });
+  });
+
+  it('filters suggestions: what no person has written or adopted', async () => {
+    const tenant = newId();
+    const routine = (more: Partial<Memory>) => keep(tenant, { kind: 'routine', ...more });
+    const by = (more: object) => ({ by: { kind: 'user' as const, id: newId(), ...more }, scopes: null });
+    const person = by({ person: true });
+    const others = [
+      await routine({ writer: { ...person, scopes: ['write:memory', 'execute:commands'] } }),
+      await routine({ source: 'user:u' }),
+      await routine({ source: 'key:k', writer: by({ person: false, key: 'k' }), adoption: { ...person, at: 7 } }),
+      await keep(tenant, { source: 'key:k', writer: by({ person: false, key: 'k' }) }),
+    ];
+    const suggestions = [
+      await routine({ source: 'key:k' }),
+      await routine({ source: 'twinkeep' }),
+      await routine({ source: 'key:k', writer: by({ person: false, key: 'k' }) }),
+      await routine({ source: 'user:u', writer: by({ person: false, via: 'mcp' }) }),
+    ];
+    const newestFirst = (all: Memory[]) => [...all].reverse();
+    expect((await store().list(tenant, { suggestion: true }, at, 9)).items).toEqual(newestFirst(suggestions));
+    expect((await store().list(tenant, { suggestion: false }, at, 9)).items).toEqual(newestFirst(others));
+    expect(await found(tenant, { suggestion: true, text: 'lamp' })).toHaveLength(4);
+  });
+
+  it('finds entries of the tenant by id, and adopts them', async () => {
+    const tenant = newId();
+    const memory = await keep(tenant, { kind: 'routine', source: 'key:k' });
+    const expired = await keep(tenant, { kind: 'routine', expiresAt: at });
+    const ids = [memory.id, expired.id, newId()];
+    expect(await store().find(tenant, ids, at)).toEqual([memory]);
+    expect(await store().find(newId(), ids, at)).toEqual([]);
+    const adoption = { by: { kind: 'user' as const, id: newId(), person: true }, scopes: null, at };
+    const refused = idempotencyRow();
+    for (const [owner, id] of [[newId(), memory.id] as const, [tenant, expired.id] as const])
+      expect(await store().adopt(owner, id, adoption, refused)).toBeNull();
+    expect(await backend().store.idempotency.find(refused)).toBeNull();
+    const also = idempotencyRow();
+    expect(await store().adopt(tenant, memory.id, adoption, also)).toEqual({ ...memory, adoption });
+    expect(await backend().store.idempotency.find(also)).toEqual(also);
+    expect(await store().find(tenant, ids, at)).toEqual([{ ...memory, adoption }]);
   });
 
   it('filters by kind, subject, tag and text combined', async () => {

@@ -14,7 +14,7 @@ eachStore('proposals', (backend) => {
   const proposal = (more: Partial<Proposal> = {}): Proposal => ({
     ...{ id: newId(), tenantId: newId(), deviceId: newId(), homeId: null, data: { humidity: 80 }, note: 'Bath' },
     ...{ askedBy: { kind: 'user', id: newId() }, status: 'pending', reason: null, steps: [], phase: 'thinking' },
-    ...{ planId: null, createdAt: ++at, spokenAt: null },
+    ...{ memories: null, planId: null, createdAt: ++at, spokenAt: null },
     ...more,
   });
   const keep = async (more: Partial<Proposal> = {}, most = 100): Promise<Proposal> => {
@@ -29,7 +29,9 @@ eachStore('proposals', (backend) => {
 
   it('are returned unchanged, with the stored response of the request', async () => {
     const also = idempotencyRow();
-    const made = proposal({ homeId: newId(), steps: [step], reason: 'It is damp.', phase: 'suspended' });
+    const memory = { id: newId(), kind: 'routine', subject: null, source: 'user:u', adoptedBy: null } as const;
+    const memories = [{ ...memory, steps: ['fan'] }];
+    const made = proposal({ homeId: newId(), steps: [step], memories, reason: 'It is damp.', phase: 'suspended' });
     await proposals().insert(made, 9, GIVEN_UP, also);
     expect(await proposals().find(made.id)).toEqual(made);
     expect(await backend().store.idempotency.find(also)).toEqual(also);
@@ -49,7 +51,9 @@ eachStore('proposals', (backend) => {
 
   it('change while they are pending, and not afterwards', async () => {
     const { id } = await keep();
-    expect(await proposals().change(id, { steps: [step] })).toMatchObject({ steps: [step], phase: 'thinking' });
+    expect(await proposals().change(id, { steps: [step], memories: [] })).toMatchObject({
+      ...{ steps: [step], memories: [], phase: 'thinking' },
+    });
     const spoken = await proposals().change(id, { phase: 'done', reason: 'It is damp.', spokenAt: 7 });
     expect(spoken).toMatchObject({ status: 'pending', steps: [step], reason: 'It is damp.', spokenAt: 7 });
     const also = idempotencyRow();

@@ -1,4 +1,4 @@
-import type { Memory } from '../../../src/domain/memory.ts';
+import { isSuggestion, type Memory } from '../../../src/domain/memory.ts';
 import type { EpochMs, Uuid } from '../../../src/domain/values.ts';
 import type { AgentMemoryStore, MemoryFilter } from '../../../src/store/contract/memories.ts';
 import { bigint, type Columns, jsonb, nullable, refuse, rowOf, text, uuid } from './columns.ts';
@@ -10,7 +10,7 @@ import type { Session } from './session.ts';
 
 const columns: Columns<Memory> = {
   ...{ id: uuid, tenantId: uuid, kind: text, subject: nullable(text), content: text, tags: jsonb, source: text },
-  ...{ createdAt: bigint, expiresAt: nullable(bigint) },
+  ...{ writer: nullable(jsonb), adoption: nullable(jsonb), createdAt: bigint, expiresAt: nullable(bigint) },
 };
 
 const isUnexpired = ({ expiresAt }: Memory, now: EpochMs): boolean => expiresAt === null || expiresAt > now;
@@ -30,12 +30,13 @@ function makeRoom(tables: Tables, tenantId: Uuid, now: EpochMs, most: number): b
   return deletable.length >= needed;
 }
 
-function matchesFilter(memory: Memory, { kind, subject, tag, text: query }: MemoryFilter): boolean {
+function matchesFilter(memory: Memory, { kind, subject, tag, text: query, suggestion }: MemoryFilter): boolean {
   const { subject: about, content, tags, tenantId } = memory;
   return (
     (kind === undefined || memory.kind === kind) &&
     (subject === undefined || about === subject) &&
     (tag === undefined || tags.includes(tag)) &&
+    (suggestion === undefined || isSuggestion(memory) === suggestion) &&
     (query === undefined || matches([about, content, ...tags].join('\n'), tenantId, query))
   );
 }
@@ -65,6 +66,25 @@ export const agentMemoryStore = (session: Session): AgentMemoryStore => ({
           limit,
           after,
         ),
+    ),
+
+  find: (tenantId, ids, now) =>
+    session.read('memories.find', [tenantId, ids, now], (tables, tenantId, ids, now) =>
+      tables.memories.where((one) => ids.includes(one.id) && one.tenantId === tenantId && isUnexpired(one, now)),
+    ),
+
+  adopt: (tenantId, id, adoption, idempotency) =>
+    session.write(
+      'memories.adopt',
+      [tenantId, id, adoption, idempotency],
+      (tables, tenantId, id, adoption, idempotency) => {
+        const memory = tables.memories.get(id);
+        if (memory?.tenantId !== tenantId || !isUnexpired(memory, adoption.at)) return null;
+        const adopted = rowOf(columns, { ...memory, adoption });
+        tables.memories.set(id, adopted);
+        putIdempotency(tables, idempotency);
+        return adopted;
+      },
     ),
 
   delete: (tenantId, id, now) =>

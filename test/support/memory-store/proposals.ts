@@ -9,7 +9,7 @@ import type { Session } from './session.ts';
 const columns: Columns<Proposal> = {
   ...{ id: uuid, tenantId: uuid, deviceId: uuid, homeId: nullable(uuid), data: jsonb, note: nullable(text) },
   ...{ askedBy: jsonb, status: text, reason: nullable(text), steps: jsonb, phase: text, planId: nullable(uuid) },
-  ...{ createdAt: bigint, spokenAt: nullable(bigint) },
+  ...{ createdAt: bigint, spokenAt: nullable(bigint), memories: nullable(jsonb) },
 };
 
 const isOpen = ({ status, phase }: Proposal): boolean => status === 'pending' && phase !== 'done';
@@ -47,13 +47,14 @@ export const proposalStore = (session: Session): ProposalStore => ({
   change: (id, changes, idempotency) =>
     session.write('proposals.change', [id, changes, idempotency], (tables, id, changes, idempotency) => {
       const one = tables.proposals.get(id);
-      const { status, reason, steps, phase, spokenAt } = changes;
+      const { status, reason, steps, memories, phase, spokenAt } = changes;
       if (one?.status !== 'pending' || (phase !== undefined && one.phase === 'done')) return null;
       const changed = rowOf(columns, {
         ...one,
         status: status ?? one.status,
         reason: reason ?? one.reason,
         steps: steps ?? one.steps,
+        memories: memories ?? one.memories,
         phase: phase ?? one.phase,
         spokenAt: spokenAt ?? one.spokenAt,
       });

@@ -187,8 +187,9 @@ const records: Record<string, Read> = {
   ],
   memories: ({ memories }, model) =>
     each(ids(model, 'tenant', 2), (tenantId) =>
-      each([{}, { tag: 't1' }, { text: 'lamp light' }, { text: '-lamp' }], (filter) =>
-        pages((after) => memories.list(tenantId, filter, 2 * DAY, 3, after)),
+      each(
+        [{}, { tag: 't1' }, { text: 'lamp light' }, { text: '-lamp' }, { suggestion: true }, { suggestion: false }],
+        (filter) => pages((after) => memories.list(tenantId, filter, 2 * DAY, 3, after)),
       ),
     ),
 };

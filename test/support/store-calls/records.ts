@@ -32,7 +32,15 @@ function proposalOf(model: StoreModel, { a, b, tenant, text, at, flag }: Inputs)
       askedBy: { kind: 'user', id: model.id('user', 0) },
       status: 'pending',
     },
-    ...{ reason: null, steps: [], phase: b === 0 ? 'done' : 'thinking', planId: null, createdAt: at, spokenAt: null },
+    ...{
+      reason: null,
+      steps: [],
+      memories: null,
+      phase: b === 0 ? 'done' : 'thinking',
+      planId: null,
+      createdAt: at,
+      spokenAt: null,
+    },
   };
 }
 
@@ -303,10 +311,17 @@ const others: Record<string, CallBuilder> = {
       content: `${text} light`,
       tags: [`t${b}`],
       source: 's',
+      writer: c === 0 ? null : { by: { kind: 'user', id: model.id('user', 0), person: c === 1 }, scopes: null },
+      adoption: null,
       createdAt: (a + 4 * c) * DAY,
       expiresAt: flag ? at : null,
     };
     return ({ memories }) => memories.insert({ ...memory, ...more } as never, 1 + c, responseOf(model, response));
+  },
+  adoptMemory: (model, { a, c, tenant, at, response }) => {
+    const adoption = { by: { kind: 'user' as const, id: model.id('user', 0), person: true }, scopes: null, at };
+    return ({ memories }) =>
+      memories.adopt(model.id('tenant', tenant), model.id('memory', a + 4 * c), adoption, responseOf(model, response));
   },
   deleteMemory:
     (model, { a, c, tenant, at }) =>

@@ -152,7 +152,8 @@ export declare type PerceptionUpdate = Message<"cognition.v1.PerceptionUpdate"> 
   activeContexts: ActiveContext[];
 
   /**
-   * Memories of the tenant's agents: preferences, routines and the newest observations; empty if there is no active context.
+   * Memories to plan with: preferences, routines and the newest observations, each of a person, or for an observation a key, who
+   * may send commands; suggestions are not sent. Empty if there is no active context.
    *
    * @generated from field: repeated cognition.v1.Memory memories = 8;
    */
@@ -923,6 +924,14 @@ export declare type GraphNodeProposal = Message<"cognition.v1.GraphNodeProposal"
    * @generated from field: cognition.v1.GraphNode node = 1;
    */
   node?: GraphNode | undefined;
+
+  /**
+   * The memories that shaped the node, for a language model all that it was shown: at most 100. The plan names them with their
+   * authors. A memory that may not be planned with any longer rejects the node with NOT_FOUND; one that was deleted is left out.
+   *
+   * @generated from field: repeated string memory_ids = 2;
+   */
+  memoryIds: string[];
 };
 
 /**

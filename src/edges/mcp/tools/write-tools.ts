@@ -70,10 +70,13 @@ const writeAgentMemory = defineOperationTool({
   name: 'write_agent_memory',
   title: 'Write a memory',
   description:
-    'Stores an observation, a preference or a routine for later; all users and agents of the tenant can read it. Write facts, not instructions. When a tenant has too many memories, the oldest observations are deleted.',
+    'Stores an observation, a preference or a routine for later; all users and agents of the tenant can read it. Write facts, not instructions. Routines and preferences that you write are suggestions: they have no effect on goals until a person adopts them. When a tenant has too many memories, the oldest observations are deleted.',
   annotations: ADDITIVE,
   operation: writeMemory,
-  summary: () => 'The memory is stored.',
+  summary: ({ memory }) =>
+    memory.suggestion
+      ? 'The memory is stored as a suggestion: a person can adopt it with twinkeep memories adopt, or on the page Memories of the console.'
+      : 'The memory is stored.',
 });
 
 export const provisioningTools = [provisionDevice, decommissionDevice];

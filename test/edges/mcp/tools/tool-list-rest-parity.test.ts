@@ -215,13 +215,13 @@ const rows: Row[] = [
   },
   {
     tool: 'write_agent_memory',
-    args: () => ({ kind: 'routine', content: 'Lights off at eleven', tags: ['night'] }),
+    args: () => ({ kind: 'observation', content: 'Lights off at eleven', tags: ['night'] }),
     rest: (args) => ['POST', '/memories', args],
     refused: { VALIDATION_FAILED: { kind: 'routine', content: '\u0007' } },
   },
   {
     tool: 'get_agent_memories',
-    args: () => ({ kind: 'routine', limit: 1 }),
+    args: () => ({ kind: 'observation', limit: 1 }),
     rest: (args) => ['GET', `/memories${query(args)}`],
     refused: { VALIDATION_FAILED: { kind: 'dream' } },
   },
@@ -245,6 +245,7 @@ async function makeSide(): Promise<Side> {
   const deviceId = await device({ name: 'Lamp' });
   await tenancy.send(deviceId, { type: 'hello.received', firmware: '1.0.0' });
   const lockId = await device({ device_type: 'smart_lock', name: 'Door', room_id: null });
+  await call('PATCH', '/tenant/policy', { agent_confirm_by: 'requester' });
   const { slug } = (await call('POST', '/groups', { name: 'Lights', device_ids: [deviceId] })).body;
   const { command_id } = (await call('POST', `/device/${deviceId}/command`, { action: 'turn_on' })).body;
   const { plan } = (await call('POST', '/plans', { steps: [step(lockId, { action: 'unlock' })] })).body;
@@ -273,6 +274,8 @@ function comparable(value: unknown): unknown {
       if (typeof member !== 'string') return member;
       if (name === 'tenant_slug') return 'a slug';
       if (/^\d{4}-\d\d-\d\dT/.test(member)) return 'a time';
+      // A token at /mcp is no person's.
+      if (name === 'writer') return 'a writer';
       return member.replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, (id) => {
         if (!seen.has(id)) seen.set(id, `id ${seen.size}`);
         return seen.get(id) as string;

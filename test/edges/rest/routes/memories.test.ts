@@ -30,10 +30,13 @@ describe('a memory', () => {
     expect(body.memory).toEqual({
       ...given,
       ...{ id: expect.stringMatching(/^[0-9a-f-]{36}$/), source: `user:${mine.userId}` },
+      ...{ writer: 'person', suggestion: false },
       created_at: isoAt(service.clock.now()),
     });
     const bare = (await mine.call('POST', '/memories', { kind: 'observation', content: 'x' })).body.memory;
-    expect(Object.keys(bare)).toEqual(['id', 'kind', 'content', 'tags', 'source', 'created_at']);
+    expect(Object.keys(bare)).toEqual([
+      ...['id', 'kind', 'content', 'tags', 'source', 'writer', 'suggestion', 'created_at'],
+    ]);
     expect((await list()).body).toEqual({ memories: [bare, body.memory], next_cursor: null });
   });
 
