@@ -2,7 +2,7 @@ import { isRestricted } from './capability-registry.ts';
 import { DEFAULT_TIMEOUT_S, DEFAULT_TTL_S, MAX_CRITICAL_TTL_S, MAX_TIMEOUT_S, MAX_TTL_S } from './command.ts';
 import type { Capability, Manifest, SafetyClass } from './manifest.ts';
 import { checkParams } from './param-schema.ts';
-import { type Confirmer, isPerson } from './policy.ts';
+import { type Confirmer, DEFAULT_AGENT_CONFIRM_BY, isAgent, isPerson } from './policy.ts';
 import { done, type FieldError, type Outcome, type Refusal, type RefusalCode, refuse } from './refusals.ts';
 import type { JsonObject, Milliseconds, Principal } from './values.ts';
 
@@ -98,15 +98,26 @@ export function dispatchLimits(
 
 const within = (seconds: number, longest: number) => Number.isInteger(seconds) && seconds >= 1 && seconds <= longest;
 
-/** The basis of a confirmation: the token of the dry run (right or wrong), or only the identity, from the inbox. */
-export type ConfirmClaim = { holdsToken: boolean } | { inbox: true };
+/**
+ * The basis of a confirmation: the token of the dry run (right or wrong), or only the identity, from the inbox.
+ * `agentKey`: requester or confirmer used an API key that was presented at `/mcp`. `normalDryRun`: a dry run of a NORMAL
+ * action, which an agent could send at once.
+ */
+export type ConfirmClaim = ({ holdsToken: boolean } | { inbox: true }) & { agentKey?: boolean; normalDryRun?: boolean };
+
+/** A policy, or the rules of several. */
+interface ConfirmerRules {
+  confirm_by: Confirmer | readonly Confirmer[];
+  agent_confirm_by?: Confirmer | readonly Confirmer[];
+}
 
 /**
- * Whether `confirmer` may confirm the command of `requester`, by every rule in `confirm_by`. Role and scope are checked before. Principals are users:
- * a key, its creator and all their tokens are the same principal.
+ * Whether `confirmer` may confirm the command of `requester`: by every rule in `confirm_by`, and if one of them is an
+ * agent by every rule in `agent_confirm_by` as well. Role and scope are checked before. Principals are users: a key, its
+ * creator and all their tokens are the same principal.
  */
 export function mayConfirm(
-  { confirm_by }: { confirm_by: Confirmer | readonly Confirmer[] },
+  { confirm_by, agent_confirm_by = DEFAULT_AGENT_CONFIRM_BY }: ConfirmerRules,
   requester: Principal,
   confirmer: Principal,
   claim: ConfirmClaim,
@@ -116,21 +127,27 @@ export function mayConfirm(
     return refuse('CONFIRMATION_FAILED', 'The token is not valid for this command.');
   }
   for (const rule of [confirm_by].flat()) {
-    const refusal = ruleRefusal(rule, requester, confirmer);
-    if (refusal !== null) return refusal;
+    const needed = confirmerDetail(rule, requester, confirmer);
+    if (needed !== null) return refuse('CONFIRMATION_FAILED', `The policy requires confirmation by ${needed}.`);
+  }
+  const byAgent = claim.agentKey === true || isAgent(requester) || isAgent(confirmer);
+  if (!byAgent || claim.normalDryRun === true) return done(true);
+  for (const rule of [agent_confirm_by].flat()) {
+    const needed = confirmerDetail(rule, requester, confirmer);
+    if (needed !== null)
+      return refuse('CONFIRMATION_FAILED', `The policy for agents requires confirmation by ${needed}.`);
   }
   return done(true);
 }
 
-function ruleRefusal(rule: Confirmer, requester: Principal, confirmer: Principal): ReturnType<typeof refuse> | null {
+/** Who is required where this confirmer is not enough; otherwise null. */
+function confirmerDetail(rule: Confirmer, requester: Principal, confirmer: Principal): string | null {
   switch (rule) {
     case 'requester':
       return null;
     case 'another_principal':
-      if (requester.kind !== 'user' || requester.id !== confirmer.id) return null;
-      return refuse('CONFIRMATION_FAILED', 'The policy requires confirmation by another principal than the requester.');
+      return requester.kind !== 'user' || requester.id !== confirmer.id ? null : 'another principal than the requester';
     case 'person':
-      if (isPerson(confirmer)) return null;
-      return refuse('CONFIRMATION_FAILED', 'The policy requires confirmation by a person.');
+      return isPerson(confirmer) ? null : 'a person';
   }
 }

@@ -10,15 +10,23 @@ export const MAX_CONFIRM_TTL_S = 86_400;
 /** The tenant's safety policy (contract §5). */
 export interface SafetyPolicy {
   confirm_by: Confirmer;
+  /** Who may confirm what an agent takes part in, in addition to `confirm_by`; absent: `DEFAULT_AGENT_CONFIRM_BY`. */
+  agent_confirm_by?: Confirmer;
   /** Seconds within which a confirmation is accepted: 60–86,400. */
   confirm_ttl_s: number;
 }
 
+export const DEFAULT_AGENT_CONFIRM_BY: Confirmer = 'person';
+
 export const DEFAULT_POLICY: SafetyPolicy = { confirm_by: 'requester', confirm_ttl_s: 300 };
 
-/** Requirements of a confirmation: it has to satisfy every rule in `confirm_by`. */
+/**
+ * Requirements of a confirmation: it has to satisfy every rule in `confirm_by`, and if an agent takes part every rule in
+ * `agent_confirm_by`.
+ */
 export interface ConfirmationRules {
   confirm_by: readonly Confirmer[];
+  agent_confirm_by: readonly Confirmer[];
   confirm_ttl_s: number;
 }
 
@@ -33,6 +41,14 @@ const MAX_EARLIER = 16;
 /** Every confirmer that the second rule accepts is accepted by the first one too. */
 const admits = (looser: Confirmer, stricter: Confirmer): boolean => looser === stricter || looser === 'requester';
 
+const agentConfirmerOf = ({ agent_confirm_by = DEFAULT_AGENT_CONFIRM_BY }: SafetyPolicy): Confirmer => agent_confirm_by;
+
+const rulesOf = (policy: SafetyPolicy): ConfirmationRules => ({
+  confirm_by: [policy.confirm_by],
+  agent_confirm_by: [agentConfirmerOf(policy)],
+  confirm_ttl_s: policy.confirm_ttl_s,
+});
+
 const confirmerTexts: Readonly<Record<Confirmer, string>> = {
   requester: 'anyone with the role, including the requester',
   another_principal: 'another user than the requester',
@@ -45,6 +61,11 @@ export function looserRules(before: SafetyPolicy, after: SafetyPolicy): string[]
   if (!admits(before.confirm_by, after.confirm_by)) {
     const [from, to] = [confirmerTexts[before.confirm_by], confirmerTexts[after.confirm_by]];
     sentences.push(`Critical commands and changes can be confirmed by ${to} (before: only by ${from}).`);
+  }
+  const [agentsBefore, agentsAfter] = [agentConfirmerOf(before), agentConfirmerOf(after)];
+  if (!admits(agentsBefore, agentsAfter)) {
+    const [from, to] = [confirmerTexts[agentsBefore], confirmerTexts[agentsAfter]];
+    sentences.push(`What an agent requests or confirms can be confirmed by ${to} (before: only by ${from}).`);
   }
   if (after.confirm_ttl_s > before.confirm_ttl_s) {
     const [from, to] = [before.confirm_ttl_s, after.confirm_ttl_s];
@@ -61,7 +82,7 @@ export function rememberRules(
   at: EpochMs,
 ): readonly EarlierRules[] {
   if (looserRules(before, after).length === 0) return earlier;
-  const ended: EarlierRules = { ...before, confirm_by: [before.confirm_by], until: at };
+  const ended: EarlierRules = { ...rulesOf(before), until: at };
   const kept = [...earlier.filter((one) => !includes(ended, one)), ended];
   const [first, second, ...rest] = kept;
   if (kept.length <= MAX_EARLIER || first === undefined || second === undefined) return kept;
@@ -71,22 +92,31 @@ export function rememberRules(
 /** Whether the first rules, which ended later, are at least as strict as the second ones. */
 const includes = (later: ConfirmationRules, sooner: ConfirmationRules): boolean =>
   later.confirm_ttl_s <= sooner.confirm_ttl_s &&
-  sooner.confirm_by.every((rule) => later.confirm_by.some((one) => admits(rule, one)));
+  (['confirm_by', 'agent_confirm_by'] as const).every((name) =>
+    sooner[name].every((rule) => later[name].some((one) => admits(rule, one))),
+  );
 
 /**
  * The rules for what has waited since `since`: those of the policy and all that were in force since then, because a
  * looser policy never applies to what already waits.
  */
 export function rulesSince(policy: SafetyPolicy, earlier: readonly EarlierRules[], since: EpochMs): ConfirmationRules {
-  const current: ConfirmationRules = { ...policy, confirm_by: [policy.confirm_by] };
-  return earlier.filter(({ until }) => until > since).reduce(combine, current);
+  return earlier.filter(({ until }) => until > since).reduce(combine, rulesOf(policy));
 }
 
 const combine = (a: ConfirmationRules, b: ConfirmationRules): ConfirmationRules => ({
   confirm_by: [...new Set([...a.confirm_by, ...b.confirm_by])],
+  agent_confirm_by: [...new Set([...a.agent_confirm_by, ...b.agent_confirm_by])],
   confirm_ttl_s: Math.min(a.confirm_ttl_s, b.confirm_ttl_s),
 });
 
 /** True for a cookie session or a user's token on any edge except `/mcp`; never for an API key (contract §5). */
 export const isPerson = ({ kind, key, via, person }: Principal): boolean =>
   kind === 'user' && person === true && key === undefined && via !== 'mcp';
+
+/**
+ * True for every credential at `/mcp`, and on any edge for a token that counts as no person's, as one that was presented
+ * at `/mcp`. An API key that was presented there is an agent's on any edge as well, which a principal does not show.
+ */
+export const isAgent = ({ kind, key, via, person }: Principal): boolean =>
+  kind === 'user' && (via === 'mcp' || (key === undefined && person === false));

@@ -121,9 +121,13 @@ function isPreviewed({ fixed }: CommandContext, { effect: { preview, isNamed } }
   return jsonEqual(requested as unknown as Json, preview as unknown as Json);
 }
 
+/** A requested dry run of an action that needs no confirmation. */
+export const isNormalDryRun = ({ confirmation, safetyClass }: CommandFixed): boolean =>
+  confirmation?.asked === true && safetyClass === 'NORMAL';
+
 function confirmationRefusal(context: CommandContext, event: CommandEventOf<'confirm'>): Refusal | null {
   const { requestedBy, manifestVersion } = context.fixed;
-  const { at, by, tokenHash, rules, facts } = event;
+  const { at, by, tokenHash, rules, agentKey = false, facts } = event;
   const confirmation = context.fixed.confirmation as Confirmation;
   if (at >= confirmationDeadline(context.fixed, rules)) {
     return tokenHash === null
@@ -131,7 +135,8 @@ function confirmationRefusal(context: CommandContext, event: CommandEventOf<'con
       : confirmationFailed('The confirmation has expired. Request the command again.');
   }
   const claim = tokenHash === null ? { inbox: true as const } : { holdsToken: tokenHash === confirmation.tokenHash };
-  const allowed = mayConfirm(rules, requestedBy, by, claim);
+  const normalDryRun = isNormalDryRun(context.fixed);
+  const allowed = mayConfirm(rules, requestedBy, by, { ...claim, agentKey, normalDryRun });
   if (!allowed.ok) return allowed.refusal;
   if (facts.manifest === null || facts.manifest.version === manifestVersion) return null;
   return confirmationFailed("The device's manifest has changed since the request.");

@@ -188,6 +188,8 @@ export type CommandEvent =
       tokenHash: string | null;
       /** The policy, and stricter ones since the command, or its plan, began to wait. */
       rules: ConfirmationRules;
+      /** Requester or confirmer used an API key that was presented at `/mcp`. */
+      agentKey?: boolean;
       facts: GatewayFacts;
       session: SessionFact;
       effect: ConfirmedEffect;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { iso } from '../domain/iso-time.ts';
-import { confirmers, type EarlierRules } from '../domain/policy.ts';
+import { confirmers, DEFAULT_AGENT_CONFIRM_BY, type EarlierRules } from '../domain/policy.ts';
 import { uuid } from '../domain/uuid-schema.ts';
 import type { JsonObject } from '../domain/values.ts';
 import type { TenantColumns } from './actor-columns.ts';
@@ -30,11 +30,17 @@ const stored = storedForm<TenantContext>()(
     tier: z.string(),
     policy: z.strictObject({
       confirm_by: z.enum(confirmers),
+      agent_confirm_by: z.enum(confirmers).exactOptional(),
       confirm_ttl_s: count,
     }),
     earlierRules: z
       .array(
-        z.strictObject({ confirm_by: z.array(z.enum(confirmers)).readonly(), confirm_ttl_s: count, until: epochMs }),
+        z.strictObject({
+          confirm_by: z.array(z.enum(confirmers)).readonly(),
+          agent_confirm_by: z.array(z.enum(confirmers)).readonly(),
+          confirm_ttl_s: count,
+          until: epochMs,
+        }),
       )
       .readonly()
       .exactOptional(),
@@ -65,8 +71,8 @@ function journal(
   return before === after ? null : { data: note(event as TenantEvent, after.context) };
 }
 
-const toAdminRules = ({ confirm_by, confirm_ttl_s, until }: EarlierRules): JsonObject => ({
-  ...{ confirm_by: [...confirm_by], confirm_ttl_s, until: iso(until) },
+const toAdminRules = ({ confirm_by, agent_confirm_by, confirm_ttl_s, until }: EarlierRules): JsonObject => ({
+  ...{ confirm_by: [...confirm_by], agent_confirm_by: [...agent_confirm_by], confirm_ttl_s, until: iso(until) },
 });
 
 export const tenantDefinition: MachineDefinition<TenantContext, TenantColumns> = {
@@ -91,7 +97,11 @@ export const tenantDefinition: MachineDefinition<TenantContext, TenantColumns> =
     assertEmpty(otherFixed, live);
     return {
       ...{ id, name, slug, tier, created_at: iso(createdAt) },
-      policy: { confirm_by: policy.confirm_by, confirm_ttl_s: policy.confirm_ttl_s },
+      policy: {
+        confirm_by: policy.confirm_by,
+        agent_confirm_by: policy.agent_confirm_by ?? DEFAULT_AGENT_CONFIRM_BY,
+        confirm_ttl_s: policy.confirm_ttl_s,
+      },
       ...(earlierRules.length > 0 && { earlier_rules: earlierRules.map(toAdminRules) }),
     };
   },

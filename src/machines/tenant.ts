@@ -1,5 +1,5 @@
 import { setup } from 'xstate';
-import { looserRules, rememberRules, type SafetyPolicy } from '../domain/policy.ts';
+import { DEFAULT_AGENT_CONFIRM_BY, looserRules, rememberRules, type SafetyPolicy } from '../domain/policy.ts';
 import { type EpochMs, SYSTEM } from '../domain/values.ts';
 import { actionsFor, changeFixed, type Decision, emitRefusal, guardsFor } from './decision.ts';
 import type { Output } from './outputs.ts';
@@ -67,10 +67,14 @@ const isUnconfirmed = (
   { policy, loosened }: TenantEventOf<'policy.set'>,
 ): boolean =>
   looserRules(before, { ...before, ...policy }).length > 0 &&
-  (loosened?.confirm_by !== before.confirm_by || loosened.confirm_ttl_s !== before.confirm_ttl_s);
+  (loosened?.confirm_by !== before.confirm_by ||
+    loosened.agent_confirm_by !== before.agent_confirm_by ||
+    loosened.confirm_ttl_s !== before.confirm_ttl_s);
 
-const isNewPolicy = ({ fixed: { policy: before } }: TenantContext, { policy }: TenantEventOf<'policy.set'>): boolean =>
-  Object.entries(policy).some(([name, value]) => before[name as keyof SafetyPolicy] !== value);
+function isNewPolicy({ fixed }: TenantContext, { policy }: TenantEventOf<'policy.set'>): boolean {
+  const before = { agent_confirm_by: DEFAULT_AGENT_CONFIRM_BY, ...fixed.policy };
+  return Object.entries(policy).some(([name, value]) => before[name as keyof SafetyPolicy] !== value);
+}
 
 const action = actionsFor<TenantContext, TenantEvent>();
 const guard = guardsFor<TenantContext, TenantEvent>();

@@ -9,8 +9,9 @@ import { TokenDenylist } from './token-denylist.ts';
 import { LEEWAY_S, someInChain, type TokenRef } from './tokens.ts';
 
 /**
- * Tokens that were presented at `/mcp`. From then on, no edge accepts them as a person's (contract §5). Identified by a
- * digest of the user id and the `jti` (or of the signed part): the same signature can be encoded in several ways.
+ * Tokens and API keys that were presented at `/mcp`. From then on, no edge accepts such a token as a person's (contract
+ * §5), and all treat such a key as an agent's. Tokens are identified by a digest of the user id and the `jti` (or of the
+ * signed part): the same signature can be encoded in several ways.
  */
 export interface AgentTokens extends SizeReporter {
   /**
@@ -21,6 +22,14 @@ export interface AgentTokens extends SizeReporter {
   /** Resolves when the token is stored; undefined if it is stored already. */
   add(userId: Uuid, token: { id: string; expiresAt: EpochMs }): Promise<void> | undefined;
 }
+
+/** Later than every time of a clock: a key without an expiry is kept. */
+const NEVER: EpochMs = 8.64e15;
+
+/** An API key as an entry of `AgentTokens`. */
+export const keyEntry = (prefix: string, expiresAt: EpochMs | null = null) => ({
+  ...{ id: `key:${prefix}`, ancestors: [], expiresAt: expiresAt ?? NEVER },
+});
 
 export async function loadAgentTokens(
   store: Pick<IdentityStore, 'markAgentToken' | 'agentTokens' | 'isAgentToken'>,

@@ -209,6 +209,29 @@ describe('the principal that may confirm', () => {
     }
   });
 
+  it('satisfies the policy for agents as well where an agent takes part', () => {
+    const atMcp: Principal = { ...annsKey, via: 'mcp', person: false };
+    const presented: Principal = { ...ann, via: 'rest', person: false };
+    const program: Principal = { ...annsKey, via: 'rest', person: false };
+    const forAgents = 'The policy for agents requires confirmation by a person.';
+    const policy = { confirm_by: 'requester' } as const;
+    for (const claim of [token, inbox]) {
+      for (const agent of [atMcp, presented]) {
+        expect(may(policy, agent, program, claim)).toBe(forAgents);
+        expect(may(policy, ann, agent, claim)).toBe(forAgents);
+        expect(may(policy, agent, annInPerson, claim)).toBe(true);
+        expect(may({ ...policy, agent_confirm_by: 'requester' }, agent, agent, claim)).toBe(true);
+        expect(may({ ...policy, agent_confirm_by: 'another_principal' }, agent, annInPerson, claim)).toMatch(/another/);
+        expect(may({ confirm_by: 'person', agent_confirm_by: 'requester' }, agent, agent, claim)).toBe(
+          'The policy requires confirmation by a person.',
+        );
+      }
+      expect(may(policy, program, program, claim)).toBe(true);
+      expect(may(policy, program, program, { ...claim, agentKey: true })).toBe(forAgents);
+      expect(may(policy, atMcp, atMcp, { ...claim, normalDryRun: true })).toBe(true);
+    }
+  });
+
   it('is never a device, the service or a principal with a wrong token', () => {
     for (const confirm_by of ['requester', 'another_principal', 'person'] as const) {
       expect(may({ confirm_by }, ann, { kind: 'device', id: 'x', person: true }, token)).toBe(

@@ -46,6 +46,9 @@ export async function makeWorld(service: HttpService): Promise<World> {
     const logout = { id: v7(), expiresAt: service.clock.now(), subject: null, session: v7() };
     return token === 'valid' ? logout : null;
   };
+  // The same at /mcp as on other edges.
+  const policy = await tenancy.call('PATCH', '/tenant/policy', { agent_confirm_by: 'requester' });
+  if (policy.status !== 200) throw new Error(JSON.stringify(policy.body));
   const name = `w${++worlds}`;
   const operator = await service.token(v7(), { scope: 'platform:admin' });
   let groups = 0;

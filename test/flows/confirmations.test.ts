@@ -144,7 +144,9 @@ eachDeployment('a pending confirmation after a restart', (deployment) => {
     const before = at.clock;
     at = await startService(deployment().env, { clock: before });
     const again = at.api(owner.token);
-    expect((await again.get('/v1/tenant/policy')).body.policy).toEqual({ confirm_by: 'person', confirm_ttl_s: 3_600 });
+    expect((await again.get('/v1/tenant/policy')).body.policy).toEqual({
+      ...{ confirm_by: 'person', agent_confirm_by: 'person', confirm_ttl_s: 3_600 },
+    });
     const { confirmations } = (await again.get('/v1/confirmations')).body;
     expect(confirmations).toMatchObject([
       { command_id: doomed.command_id, expires_at: doomed.expires_at },

@@ -278,7 +278,7 @@ describe('a confirmation', () => {
 
   it('of the requester is refused if the policy requires another principal, who can still confirm', () => {
     const command = waiting();
-    const rules = { confirm_by: ['another_principal'], confirm_ttl_s: 300 } as const;
+    const rules = { confirm_by: ['another_principal'], agent_confirm_by: ['person'], confirm_ttl_s: 300 } as const;
     refuses(command, confirm({ rules }), 'CONFIRMATION_FAILED');
     refuses(command, confirm({ rules, tokenHash: null }), 'CONFIRMATION_FAILED');
     command.send(confirm({ rules, by: other }));
@@ -286,7 +286,7 @@ describe('a confirmation', () => {
   });
 
   it('of a key is refused if the policy requires a person', () => {
-    const rules = { confirm_by: ['person'], confirm_ttl_s: 300 } as const;
+    const rules = { confirm_by: ['person'], agent_confirm_by: ['person'], confirm_ttl_s: 300 } as const;
     refuses(waiting(), confirm({ rules, by: { ...other, key: 'abcdefgh' } }), 'CONFIRMATION_FAILED');
     expect(waiting().send(confirm({ rules, by: { ...other, person: true } })).same).toBe(false);
   });

@@ -21,7 +21,7 @@ const confirmed = (): Extract<CommandEvent, { type: 'confirm' }> => ({
   at: T0 + 1,
   by: requester,
   tokenHash: 'hash of the token',
-  rules: { confirm_by: ['requester'], confirm_ttl_s: 300 },
+  rules: { confirm_by: ['requester'], agent_confirm_by: ['person'], confirm_ttl_s: 300 },
   facts: request().facts,
   session: null,
   effect: { preview: PREVIEW, isNamed: null },

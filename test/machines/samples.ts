@@ -1,6 +1,6 @@
 import type { GatewayFacts } from '../../src/domain/gateway.ts';
 import type { Capability, Manifest } from '../../src/domain/manifest.ts';
-import { DEFAULT_POLICY } from '../../src/domain/policy.ts';
+import { DEFAULT_POLICY, rulesSince } from '../../src/domain/policy.ts';
 import type { JsonObject, Principal } from '../../src/domain/values.ts';
 import { commandDefinition } from '../../src/machines/command-record.ts';
 import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
@@ -176,7 +176,7 @@ export const confirm = (more: Partial<On<'confirm'>> = {}): On<'confirm'> => ({
   at: T0 + 10_000,
   by: requester,
   tokenHash: 'hash of the token',
-  rules: { ...DEFAULT_POLICY, confirm_by: [DEFAULT_POLICY.confirm_by] },
+  rules: rulesSince(DEFAULT_POLICY, [], T0),
   facts: facts(),
   session: { sessionId: 's1' },
   effect: { preview: PREVIEW, isNamed: null },

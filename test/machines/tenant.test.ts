@@ -94,7 +94,13 @@ describe('a tenant', () => {
 
   it('is not changed by its current policy', () => {
     const driven = active();
-    for (const policy of [{}, { confirm_by: 'requester' }, { confirm_ttl_s: 300 }] as const) {
+    const unchanged = [
+      {},
+      { confirm_by: 'requester' },
+      { agent_confirm_by: 'person' },
+      { confirm_ttl_s: 300 },
+    ] as const;
+    for (const policy of unchanged) {
       expect(driven.send({ type: 'policy.set', at: T0 + 5, policy })).toEqual(NOTHING);
     }
     expect(driven.send({ type: 'policy.set', at: T0 + 6, policy: { confirm_ttl_s: 60 } }).same).toBe(false);
@@ -142,7 +148,12 @@ describe('the record of a tenant', () => {
     expect(driven.value).toBe('suspended');
     expect(tenantDefinition.tenantOf(context)).toBe(TENANT);
     const { createdAt, ...shown } = context.fixed;
-    expect(tenantDefinition.toAdminView(context)).toEqual({ ...shown, created_at: new Date(createdAt).toISOString() });
+    const policy = { agent_confirm_by: 'person', ...shown.policy };
+    expect(tenantDefinition.toAdminView(context)).toEqual({
+      ...shown,
+      policy,
+      created_at: new Date(createdAt).toISOString(),
+    });
   });
 
   it('has the columns that queries need', () => {

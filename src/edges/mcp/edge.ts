@@ -43,7 +43,7 @@ import { Subscriptions } from './subscriptions.ts';
 export interface McpParts {
   services: Pick<
     Services,
-    'actors' | 'clock' | 'apiKeys' | 'invalidations' | 'log' | 'newId' | 'revocations' | 'users'
+    'actors' | 'agentTokens' | 'clock' | 'apiKeys' | 'invalidations' | 'log' | 'newId' | 'revocations' | 'users'
   >;
   perform: Perform;
   identity: Pick<Authenticator, 'authenticate'>;

@@ -14,7 +14,7 @@ export const nextSteps: Readonly<Record<RefusalCode, string>> = {
   RESTRICTED_ACTION: 'No request can do this. Read get_device_capabilities for the actions of the device.',
   DEVICE_REVOKED: 'Leave the device out. An admin can reinstate it.',
   CONFIRMATION_FAILED:
-    'The token is used, expired or for another command, or the tenant’s policy requires another user to confirm. Request a new dry run, or refer the user to the pending confirmations.',
+    'The token is used, expired or for another command, or the tenant’s policy requires a person or another user to confirm. Request a new dry run, or refer the user to the pending confirmations.',
   FORBIDDEN: 'Inform the user: a person has to do this outside of this connection.',
   CSRF_FAILED: 'The user has to sign in again.',
   NOT_FOUND: 'Look the id up again with a list tool: this tenant has no such entry.',

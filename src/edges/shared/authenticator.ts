@@ -9,7 +9,7 @@ import type { Scope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import { originOf } from '../../operations/audit-recording.ts';
 import type { Caller } from '../../operations/operation.ts';
-import type { AgentTokens } from '../../services/agent-tokens.ts';
+import { type AgentTokens, keyEntry } from '../../services/agent-tokens.ts';
 import type { AuditWriter } from '../../services/audit-writer.ts';
 import type { InvalidationBus } from '../../services/invalidation-bus.ts';
 import {
@@ -141,7 +141,7 @@ export class Authenticator implements SizeReporter {
    * Authenticates a credential. Without one, the caller has no user: the operation decides whether it requires one. A
    * cached credential needs no signature check and, unless its user changed, no query. A failure is counted against the
    * client's address, and refused with `RATE_LIMIT_EXCEEDED` after too many. A token that was used on `/mcp` no longer
-   * counts as a person's, on any edge: this is durable before the request is answered.
+   * counts as a person's, and a key is an agent's, on any edge: this is durable before the request is answered.
    */
   authenticate(credential: Credential | null, origin: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>> {
     if (credential === null) return done(anonymousCaller(origin));
@@ -275,9 +275,11 @@ export class Authenticator implements SizeReporter {
       : this.#callerOf(cached, user, origin);
   }
 
-  /** Records that a token was used by an agent; undefined if there is nothing to record. */
+  /** Records that a token or a key was used by an agent; undefined if there is nothing to record. */
   #markPresented({ proof, userId }: CachedProof, { via }: RequestOrigin): Promise<void> | undefined {
-    return via === AGENT_EDGE && proof.token !== null ? this.#parts.agentTokens.add(userId, proof.token) : undefined;
+    if (via !== AGENT_EDGE) return undefined;
+    const presented = proof.key === undefined ? proof.token : keyEntry(proof.key, proof.endsAt);
+    return presented === null ? undefined : this.#parts.agentTokens.add(userId, presented);
   }
 
   /** Verifies a credential; again if an invalidation occurred during the verification. */

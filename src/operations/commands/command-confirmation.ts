@@ -4,11 +4,12 @@ import { iso } from '../../domain/iso-time.ts';
 import { type ConfirmationRules, rulesSince, type SafetyPolicy } from '../../domain/policy.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
-import { type EpochMs, SYSTEM, type Uuid } from '../../domain/values.ts';
-import { confirmationDeadline } from '../../machines/command-judgement.ts';
+import { type EpochMs, type Principal, SYSTEM, type Uuid } from '../../domain/values.ts';
+import { confirmationDeadline, isNormalDryRun } from '../../machines/command-judgement.ts';
 import type { CommandContext, CommandEvent, CommandFixed } from '../../machines/command-types.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
+import { keyEntry } from '../../services/agent-tokens.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
 import type { Answer, Call, Caller, Services } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
@@ -74,14 +75,15 @@ export async function loadConfirmationTarget(
 }
 
 export async function sendConfirmation(
-  services: Pick<Services, 'actors' | 'artifacts' | 'clock' | 'flags' | 'store'>,
+  services: Pick<Services, 'actors' | 'agentTokens' | 'artifacts' | 'clock' | 'flags' | 'store'>,
   { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
   { tenant, target, command, tokenHash, previewHash }: ConfirmationRequest,
 ): Promise<Outcome<Answer<z.infer<typeof confirmedBody>>>> {
   const { fixed } = command.snapshot.context;
-  const { id, messageId, action, params, confirmation } = fixed;
+  const { id, messageId, action, params, requestedBy, confirmation } = fixed;
   const since = await waitingSince(services, fixed);
   const release = await findRequestedRelease(services, caller, { action, params });
+  const agentKey = await usesAgentKey(services, [requestedBy, caller.principal]);
   // Read last, so that a policy changed during the lookups above applies.
   const current = services.actors.peek<TenantContext>(tenant.ref) ?? tenant;
   const rules = confirmationRules(current, fixed, since);
@@ -92,6 +94,7 @@ export async function sendConfirmation(
     by: caller.principal,
     tokenHash,
     rules,
+    agentKey,
     facts: gatewayFacts(services, current, target, { action, params, dryRun: false, confirmed: true, release }),
     session: target.session,
     effect: { preview, isNamed: previewHash === undefined ? null : previewHash === hashPreview(preview) },
@@ -111,21 +114,46 @@ export async function sendConfirmation(
   return done({ status: 409, body });
 }
 
-/** Checks the current policy for this confirmer: what applies to every command, or to those of `requester`. */
-export function checkConfirmPolicy(tenant: CommittedTenant, { principal }: Caller, requester = SYSTEM): Outcome<null> {
-  const allowed = mayConfirm(policyOf(tenant), requester, principal, { inbox: true });
+/** Whether one of the principals used an API key that was presented at `/mcp`. */
+async function usesAgentKey(
+  { agentTokens }: Pick<Services, 'agentTokens'>,
+  principals: readonly Principal[],
+): Promise<boolean> {
+  for (const { id, key } of principals)
+    if (key !== undefined && (await agentTokens.has(id, keyEntry(key)))) return true;
+  return false;
+}
+
+/**
+ * Checks the current policy for this confirmer and a command requested by `requester`; without `requester`, checks only
+ * what applies to every command.
+ */
+export async function checkConfirmPolicy(
+  services: Pick<Services, 'agentTokens'>,
+  tenant: CommittedTenant,
+  { principal }: Caller,
+  requester?: Principal,
+): Promise<Outcome<null>> {
+  if (requester === undefined) {
+    const always = mayConfirm(policyOf(tenant), SYSTEM, principal, { inbox: true, normalDryRun: true });
+    return always.ok ? done(null) : always;
+  }
+  const agentKey = await usesAgentKey(services, [requester, principal]);
+  const allowed = mayConfirm(policyOf(tenant), requester, principal, { inbox: true, agentKey });
   return allowed.ok ? done(null) : allowed;
 }
 
 /** Checks all rules that apply to a waiting command. */
 export async function checkCommandPolicy(
-  services: Pick<Services, 'actors'>,
+  services: Pick<Services, 'actors' | 'agentTokens'>,
   tenant: CommittedTenant,
   { principal }: Caller,
   { fixed }: CommandContext,
 ): Promise<Outcome<null>> {
   const rules = confirmationRules(tenant, fixed, await waitingSince(services, fixed));
-  const allowed = mayConfirm(rules, fixed.requestedBy, principal, { inbox: true });
+  const agentKey = await usesAgentKey(services, [fixed.requestedBy, principal]);
+  const claim = { inbox: true, agentKey, normalDryRun: isNormalDryRun(fixed) } as const;
+  const allowed = mayConfirm(rules, fixed.requestedBy, principal, claim);
   return allowed.ok ? done(null) : allowed;
 }
 
@@ -149,10 +177,13 @@ export function confirmationRules(
   since = requestedAt,
 ): ConfirmationRules {
   const { policy, earlierRules = [] } = snapshot.context.fixed;
-  const { confirm_by } = rulesSince(policy, earlierRules, since);
-  return { ...rulesSince(policy, earlierRules, requestedAt), confirm_by };
+  const { confirm_by, agent_confirm_by } = rulesSince(policy, earlierRules, since);
+  return { ...rulesSince(policy, earlierRules, requestedAt), confirm_by, agent_confirm_by };
 }
 
 /** Whether the requester of a command may also confirm it, by the current policy. */
-export const mayConfirmOwn = async (services: Pick<Services, 'actors'>, caller: Caller): Promise<boolean> =>
-  checkConfirmPolicy(await readTenant(services, caller), caller, caller.principal).ok;
+export const mayConfirmOwn = async (
+  services: Pick<Services, 'actors' | 'agentTokens'>,
+  caller: Caller,
+): Promise<boolean> =>
+  (await checkConfirmPolicy(services, await readTenant(services, caller), caller, caller.principal)).ok;

@@ -140,8 +140,8 @@ const confirmBase = {
     'PARAMS_INVALID',
     'COMMANDS_DISABLED',
   ],
-  async policy(services: Pick<Services, 'actors'>, { caller }: { caller: Caller }) {
-    return checkConfirmPolicy(await readTenant(services, caller), caller);
+  async policy(services: Pick<Services, 'actors' | 'agentTokens'>, { caller }: { caller: Caller }) {
+    return checkConfirmPolicy(services, await readTenant(services, caller), caller);
   },
 } as const;
 
@@ -163,7 +163,7 @@ export const confirmCommand = operation({
       message: 'differs from dry_run_token',
     }),
   example: { input: { dry_run_token: '6f1c2f7e-4b0a-4d0e-9a53-2f8f0c1d7b11' } },
-  needs: ['actors', 'artifacts', 'clock', 'flags', 'manifests', 'sessions', 'store'],
+  needs: ['actors', 'agentTokens', 'artifacts', 'clock', 'flags', 'manifests', 'sessions', 'store'],
   async run(services, call) {
     const { input, caller } = call;
     const context = await loadConfirmationTarget(services, caller, input.deviceId);
@@ -183,7 +183,7 @@ export const confirmCommand = operation({
 export const confirmByToken = operation({
   ...confirmBase,
   input: z.strictObject({ dry_run_token: token, deviceId: idOf('device').optional(), ...confirmedPreview }),
-  needs: ['actors', 'artifacts', 'clock', 'flags', 'manifests', 'sessions', 'store'],
+  needs: ['actors', 'agentTokens', 'artifacts', 'clock', 'flags', 'manifests', 'sessions', 'store'],
   async run(services, call) {
     const { deviceId: named, dry_run_token, preview_hash } = call.input;
     const found =

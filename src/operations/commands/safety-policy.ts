@@ -1,7 +1,13 @@
 import { z } from 'zod';
 import type { ChangePreview } from '../../domain/change-request.ts';
 import { confirmerSchema } from '../../domain/enum-schemas.ts';
-import { looserRules, MAX_CONFIRM_TTL_S, MIN_CONFIRM_TTL_S, type SafetyPolicy } from '../../domain/policy.ts';
+import {
+  DEFAULT_AGENT_CONFIRM_BY,
+  looserRules,
+  MAX_CONFIRM_TTL_S,
+  MIN_CONFIRM_TTL_S,
+  type SafetyPolicy,
+} from '../../domain/policy.ts';
 import { done } from '../../domain/refusals.ts';
 import type { Snapshot } from '../../machines/definition.ts';
 import type { TenantContext, TenantEvent } from '../../machines/tenant-types.ts';
@@ -16,15 +22,30 @@ const confirmBy = confirmerSchema.meta({
     'requester, whatever key or token is used. `person`: only a cookie session or a user’s token; not an API key, and ' +
     'not through `/mcp`',
 });
+const agentConfirmBy = confirmerSchema.meta({
+  description:
+    'The same for what an agent requests or confirms, in addition to `confirm_by`; default `person`. Agents are all ' +
+    'credentials at `/mcp`, and on every protocol tokens and API keys that were presented there, and tokens of programs',
+});
 const confirmTtl = z.int().min(MIN_CONFIRM_TTL_S).max(MAX_CONFIRM_TTL_S).meta({
   description:
     'Seconds to confirm a command or a change. A shorter time applies to what waits already, a longer one does not',
 });
 
-const policy = z.object({ confirm_by: confirmBy, confirm_ttl_s: confirmTtl }).meta({ id: 'SafetyPolicy' });
+const policy = z
+  .object({ confirm_by: confirmBy, agent_confirm_by: agentConfirmBy, confirm_ttl_s: confirmTtl })
+  .meta({ id: 'SafetyPolicy' });
 const answer = z.object({ policy });
 
-const EXAMPLE = { policy: { confirm_by: 'another_principal' as const, confirm_ttl_s: 300 } };
+const policyBody = (given: SafetyPolicy): z.infer<typeof policy> => ({
+  confirm_by: given.confirm_by,
+  agent_confirm_by: given.agent_confirm_by ?? DEFAULT_AGENT_CONFIRM_BY,
+  confirm_ttl_s: given.confirm_ttl_s,
+});
+
+const EXAMPLE = {
+  policy: { confirm_by: 'another_principal' as const, agent_confirm_by: 'person' as const, confirm_ttl_s: 300 },
+};
 
 export const getPolicy = operation({
   name: 'getPolicy',
@@ -38,7 +59,7 @@ export const getPolicy = operation({
   needs: ['actors'],
   async run(services, { caller }) {
     const { snapshot } = await readTenant(services, caller);
-    return done({ body: { policy: snapshot.context.fixed.policy } });
+    return done({ body: { policy: policyBody(snapshot.context.fixed.policy) } });
   },
 });
 
@@ -46,7 +67,11 @@ export const updatePolicy = operation({
   name: 'updatePolicy',
   summary:
     'Change who may confirm critical commands and changes. Stricter rules apply at once, also to what waits; looser ones must be confirmed, and do not apply to what waits',
-  input: z.strictObject({ confirm_by: confirmBy.optional(), confirm_ttl_s: confirmTtl.optional() }),
+  input: z.strictObject({
+    confirm_by: confirmBy.optional(),
+    agent_confirm_by: agentConfirmBy.optional(),
+    confirm_ttl_s: confirmTtl.optional(),
+  }),
   output: z.union([answer, changeDryRun]),
   responses: { 200: { when: 'The policy is in force', body: answer }, 409: confirmationResponse },
   role: 'admin',
@@ -63,14 +88,15 @@ export const updatePolicy = operation({
     const { policy: before } = snapshot.context.fixed;
     const policy: Partial<SafetyPolicy> = {
       ...(input.confirm_by !== undefined && { confirm_by: input.confirm_by }),
+      ...(input.agent_confirm_by !== undefined && { agent_confirm_by: input.agent_confirm_by }),
       ...(input.confirm_ttl_s !== undefined && { confirm_ttl_s: input.confirm_ttl_s }),
     };
     const after = { ...before, ...policy };
     const weaker = looserRules(before, after);
     const change = {
       ...{ operation: 'updatePolicy' as const, subject: `tenant:${ref.id}` },
-      base: `policy:${before.confirm_by}:${before.confirm_ttl_s}`,
-      preview: weaker.length === 0 ? null : { weaker, changes: changesOf(before, after) },
+      base: `policy:${Object.values(policyBody(before)).join(':')}`,
+      preview: weaker.length === 0 ? null : { weaker, changes: changesOf(policyBody(before), policyBody(after)) },
     };
     return applyOrRequest(services, call, change, async (applied) => {
       const event: TenantEvent = {
@@ -78,7 +104,7 @@ export const updatePolicy = operation({
         ...(applied && { change: applied, loosened: before }),
       };
       const answered = ({ context }: Pick<Snapshot, 'context'>) => ({
-        body: { policy: (context as TenantContext).fixed.policy },
+        body: { policy: policyBody((context as TenantContext).fixed.policy) },
       });
       const reply = await sendToActor(services, ref, event, (_, now) => call.idempotent?.toRow(answered(now)), {
         allowNoOp: true,
@@ -88,9 +114,9 @@ export const updatePolicy = operation({
   },
 });
 
-const changesOf = (before: SafetyPolicy, after: SafetyPolicy): ChangePreview['changes'] =>
+const changesOf = (before: z.infer<typeof policy>, after: z.infer<typeof policy>): ChangePreview['changes'] =>
   Object.fromEntries(
-    (['confirm_by', 'confirm_ttl_s'] as const)
+    (['confirm_by', 'agent_confirm_by', 'confirm_ttl_s'] as const)
       .filter((name) => before[name] !== after[name])
       .map((name) => [name, { from: before[name], to: after[name] }]),
   );

@@ -174,7 +174,7 @@ const confirmCommand = defineOperationTool({
   name: 'confirm_proto_command',
   title: 'Confirm a critical command',
   description:
-    'Sends the command of a dry run, with its token. Call it only after the user has seen the preview and agreed. If the effect has changed since the preview, nothing is sent, and the answer has the new preview. The token works once and for that command only; the tenant’s policy may require another user to confirm.',
+    'Sends the command of a dry run, with its token. Call it only after the user has seen the preview and agreed. If the effect has changed since the preview, nothing is sent, and the answer has the new preview. The token works once and for that command only; the tenant’s policy usually requires a person to confirm outside of this connection.',
   annotations: DESTRUCTIVE,
   operation: confirmByToken,
   arguments: { names: { device_id: 'deviceId' } },

@@ -6,7 +6,7 @@ import type { McpToolCall } from './tool.ts';
 const PREVIEW_HINT =
   'This is critical and was not sent. Show the user the preview; only when they agree, call confirm_proto_command with the dry_run_token before expires_at.';
 const OTHER_CONFIRMER_HINT =
-  'This is critical and was not sent. The tenant’s policy requires another user to confirm it: refer the user to the pending confirmations.';
+  'This is critical and was not sent. The tenant’s policy requires a person or another user to confirm it outside of this connection: refer the user to the pending confirmations.';
 
 /**
  * Elicits a confirmation from the user, if the policy lets the requester confirm. Without a reply, `hint` is for the

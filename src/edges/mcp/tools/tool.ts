@@ -34,7 +34,7 @@ export interface McpToolCall {
   args: JsonObject;
   caller: Caller;
   perform: Perform;
-  services: Pick<Services, 'actors'>;
+  services: Pick<Services, 'actors' | 'agentTokens'>;
   client: ClientInteraction;
 }
 

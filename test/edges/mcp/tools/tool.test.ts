@@ -30,6 +30,7 @@ beforeAll(async () => {
   service = await startHttpServiceOnDatabase();
   mine = await makeTestTenant(service);
   other = await makeTestTenant(service);
+  await mine.call('PATCH', '/tenant/policy', { agent_confirm_by: 'requester' });
 });
 afterAll(() => service.close());
 

@@ -19,7 +19,7 @@ afterAll(() => service.close());
 
 const get = (sent?: CallOptions) => mine.call('GET', '/tenant/policy', undefined, sent);
 const patch = (body: unknown, sent?: CallOptions) => mine.call('PATCH', '/tenant/policy', body, sent);
-const DEFAULT = { confirm_by: 'requester', confirm_ttl_s: 300 };
+const DEFAULT = { confirm_by: 'requester', agent_confirm_by: 'person', confirm_ttl_s: 300 };
 let lock: string;
 const unlock = async () => (await mine.call('POST', `/device/${lock}/command`, { action: 'unlock' })).body;
 const approve = (id: string, sent?: CallOptions) => mine.call('POST', `/confirmations/${id}/approve`, undefined, sent);
@@ -55,18 +55,18 @@ describe('PATCH /tenant/policy', () => {
     const first = await patch({ confirm_by: 'person' });
     expect([first.status, first.body]).toEqual([200, { policy: { ...DEFAULT, confirm_by: 'person' } }]);
     const second = await patch({ confirm_ttl_s: 60 }, { token: mine.tokens.admin });
-    expect(second.body).toEqual({ policy: { confirm_by: 'person', confirm_ttl_s: 60 } });
+    expect(second.body).toEqual({ policy: { ...DEFAULT, confirm_by: 'person', confirm_ttl_s: 60 } });
     expect((await get()).body).toEqual(second.body);
   });
 
   it('keeps both parts of two concurrent changes', async () => {
     await Promise.all([patch({ confirm_by: 'another_principal' }), patch({ confirm_ttl_s: 60 })]);
-    expect((await get()).body.policy).toEqual({ confirm_by: 'another_principal', confirm_ttl_s: 60 });
+    expect((await get()).body.policy).toEqual({ ...DEFAULT, confirm_by: 'another_principal', confirm_ttl_s: 60 });
   });
 
   it('is journaled with its user, and not if nothing changes', async () => {
     await patch({ confirm_by: 'person' }, { token: mine.tokens.admin });
-    for (const body of [{}, { confirm_by: 'person' }, { confirm_ttl_s: 300 }]) {
+    for (const body of [{}, { confirm_by: 'person' }, { agent_confirm_by: 'person' }, { confirm_ttl_s: 300 }]) {
       expect((await patch(body)).status).toBe(200);
     }
     const entries = (await journal()).filter(({ event }) => event === 'policy.set');
@@ -91,7 +91,7 @@ describe('PATCH /tenant/policy', () => {
       const answer = await patch(body);
       expect([answer.status, answer.body.code], JSON.stringify(body)).toEqual([400, 'VALIDATION_FAILED']);
     }
-    expect((await get()).body.policy).toEqual({ confirm_by: 'requester', confirm_ttl_s: 86_400 });
+    expect((await get()).body.policy).toEqual({ ...DEFAULT, confirm_ttl_s: 86_400 });
   });
 
   it('is reserved for admins in person: no lower role, no key, no agent token', async () => {
