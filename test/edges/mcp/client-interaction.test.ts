@@ -15,6 +15,7 @@ let mine: TestTenant;
 beforeAll(async () => {
   service = await startHttpServiceOnDatabase();
   mine = await makeTestTenant(service);
+  await mine.call('PATCH', '/tenant/policy', { agent_confirm_by: 'requester' });
 });
 afterAll(() => service.close());
 
@@ -111,6 +112,25 @@ describe.each(transports)('over %s', (transport) => {
       ]);
     });
 
+    it('is shown with the length of what is cut', async () => {
+      const id = await device('display', 'N'.repeat(61));
+      const capabilities = [
+        {
+          ...{ action: 'show', safetyClass: 'CRITICAL' },
+          paramSchema: { type: 'object', properties: { text: { type: 'string' } } },
+        },
+      ];
+      const path = `/devices/${id}/manifest`;
+      expect((await mine.call('POST', path, { capabilities }, { token: await fresh() })).status).toBe(201);
+      await requested({ action: 'decline' }, unlock(id, { action: 'show', params: { text: 'x'.repeat(3_000) } }));
+      expect(requests[0]?.split('\n').slice(1, 3)).toEqual([
+        `Parameter “text”: "${'x'.repeat(99)}… (cut: the first 100 of 3002 characters)`,
+        `Device “${'N'.repeat(60)}…” (cut: the first 60 of 61 characters) (${id})`,
+      ]);
+      await requested({ action: 'decline' }, unlock(id, { action: 'show', params: { text: 'x'.repeat(98) } }));
+      expect(requests[0]).toContain(`Parameter “text”: "${'x'.repeat(98)}"\n`);
+    });
+
     it('is cancelled when the user declines', async () => {
       const id = await device('smart_lock');
       for (const no of [{ action: 'decline' }, { action: 'accept', content: { confirm: false } }] as ElicitResult[]) {
@@ -167,18 +187,21 @@ describe.each(transports)('over %s', (transport) => {
       ]);
     });
 
-    it.each(['person', 'another_principal'])('has no dialogue if the policy is %s', async (confirm_by) => {
+    it.each([
+      ...['person', 'another_principal'].map((who) => ({ confirm_by: who })),
+      ...['person', 'another_principal'].map((who) => ({ agent_confirm_by: who })),
+    ])('has no dialogue if the policy is %j', async (given) => {
       const id = await device('smart_lock');
-      await setPolicy(mine, { confirm_by } as Partial<SafetyPolicy>, { token: await fresh() });
+      await setPolicy(mine, given as Partial<SafetyPolicy>, { token: await fresh() });
       try {
         const result = await requested(yes, unlock(id));
         expect(requests).toEqual([]);
         expect(structured(result)).toMatchObject({ status: 'dry_run_required' });
-        expect(JSON.stringify(result.content)).toContain('another user to confirm');
+        expect(JSON.stringify(result.content)).toContain('a person or another user to confirm');
         const { dry_run_token } = structured(result);
         expect(codeOf(await callTool(client, 'confirm_proto_command', { dry_run_token }))).toBe('CONFIRMATION_FAILED');
       } finally {
-        await setPolicy(mine, { confirm_by: 'requester' }, { token: await fresh() });
+        await setPolicy(mine, { confirm_by: 'requester', agent_confirm_by: 'requester' }, { token: await fresh() });
       }
     });
   });

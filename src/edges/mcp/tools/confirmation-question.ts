@@ -1,7 +1,10 @@
+import type { ShapingMemory } from '../../../domain/memory.ts';
 import type { Json, Uuid } from '../../../domain/values.ts';
 import type { CommandContext } from '../../../machines/command-types.ts';
 import type { DeviceContext } from '../../../machines/device-types.ts';
+import type { PlanContext } from '../../../machines/plan-types.ts';
 import type { Services } from '../../../operations/operation.ts';
+import { memoriesOfStep } from '../../../operations/plans/shaping-memories.ts';
 import { sanitizeText } from '../sanitizer.ts';
 
 /** A command that waits for confirmation. */
@@ -22,7 +25,7 @@ const MAX_VALUE = 100;
 
 /**
  * The question to the user before critical commands are sent: the action, its parameters, and for each device the
- * changes of the preview, one per line. All are read from the commands that wait, not from the request of the client.
+ * memories that led to it and the changes of the preview, one per line. All are read from the commands that wait, not from the request of the client.
  * Null if a command cannot be shown.
  */
 export async function confirmationQuestion(
@@ -30,10 +33,10 @@ export async function confirmationQuestion(
   waiting: readonly CommandToConfirm[],
 ): Promise<string | null> {
   const found = await Promise.all(
-    waiting.slice(0, MAX_LISTED).map(async ({ device_id, command_id }) => ({
-      name: await nameOf(actors, device_id),
-      command: await readFixed(actors, command_id),
-    })),
+    waiting.slice(0, MAX_LISTED).map(async ({ device_id, command_id }) => {
+      const command = await readFixed(actors, command_id);
+      return { name: await nameOf(actors, device_id), command, memories: await memoriesOf(actors, command) };
+    }),
   );
   const [first] = found;
   if (first?.command == null) return null;
@@ -42,9 +45,10 @@ export async function confirmationQuestion(
   return [
     `The action ${quoted(action)} is critical and waits for your confirmation.`,
     ...lines('Parameter', params, { format: literal, max: MAX_PARAMETERS }),
-    ...found.flatMap(({ name, command }) => [
+    ...found.flatMap(({ name, command, memories }) => [
       `Device ${name}`,
       ...lines('  Firmware', { ...command?.confirmation?.preview.firmware }, { format: literal, max: MAX_LISTED }),
+      ...memories.map(memoryLine),
       ...lines('  Change', command?.confirmation?.preview.changes ?? {}, { format: changed, max: MAX_LISTED }),
     ]),
     ...(more > 0 ? [`${more} more devices`] : []),
@@ -57,6 +61,20 @@ async function readFixed(actors: Actors, id: Uuid): Promise<CommandContext['fixe
   const command = actors.peek<CommandContext>(ref) ?? (await actors.read<CommandContext>(ref));
   return command?.snapshot.context.fixed ?? null;
 }
+
+/** The memories that shaped the step of a plan's command. */
+async function memoriesOf(actors: Actors, command: CommandContext['fixed'] | null): Promise<readonly ShapingMemory[]> {
+  const plan = command?.origin.plan ?? null;
+  if (plan === null) return [];
+  const ref = { kind: 'plan', id: plan.id } as const;
+  const found = actors.peek<PlanContext>(ref) ?? (await actors.read<PlanContext>(ref));
+  return memoriesOfStep(found?.snapshot.context, plan).slice(0, MAX_LISTED);
+}
+
+const memoryLine = ({ id, kind, subject, source, adoptedBy }: ShapingMemory): string =>
+  `  Because of the ${kind}${subject === null ? '' : ` ${quoted(subject)}`} (${id}) by ${source}${
+    adoptedBy === null ? '' : `, adopted by user:${adoptedBy}`
+  }`;
 
 async function nameOf(actors: Actors, id: Uuid): Promise<string> {
   const ref = { kind: 'device', id } as const;
@@ -80,11 +98,22 @@ const changed = ({ from, to }: { from: Json; to: Json }): string => `${literal(f
 /** Quotes, brackets and the arrow of a change: without them a text cannot look like a part of the question. */
 const MARKS = /[["″＂〝〞→\p{Pi}\p{Pf}\p{Ps}\p{Pe}]--[’]]/gv;
 
-const quoted = (text: string): string => `“${oneLine(text, MAX_NAME).replace(MARKS, '')}”`;
+const quoted = (text: string): string => {
+  const { shown, note } = cut(oneLine(text).replace(MARKS, ''), MAX_NAME);
+  return `“${shown}”${note}`;
+};
 
 function literal(value: Json | undefined): string {
   const text = typeof value === 'string' ? value.replace(MARKS, '').replace(/ {2,}/g, ' ') : value;
-  return oneLine(JSON.stringify(text ?? null), MAX_VALUE);
+  const { shown, note } = cut(oneLine(JSON.stringify(text ?? null)), MAX_VALUE);
+  return `${shown}${note}`;
 }
 
-const oneLine = (text: string, max: number): string => sanitizeText(text, max).replace(/[\n\t\u2028\u2029]/g, ' ');
+/** The first `max` characters, and a note with the whole length if there are more. */
+function cut(text: string, max: number): { shown: string; note: string } {
+  if (text.length <= max) return { shown: text, note: '' };
+  const note = ` (cut: the first ${max} of ${text.length} characters)`;
+  return { shown: `${text.slice(0, max).toWellFormed()}…`, note };
+}
+
+const oneLine = (text: string): string => sanitizeText(text, text.length).replace(/[\n\t\u2028\u2029]/g, ' ');
