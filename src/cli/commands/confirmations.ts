@@ -23,6 +23,7 @@ interface Confirmation {
   requested_at: string;
   expires_at: string;
   plan_id?: string;
+  memories?: { id: string; kind: string; subject?: string; source: string; adopted_by?: string }[];
   compensation?: { action: string; params: JsonObject };
 }
 interface Page {
@@ -96,6 +97,12 @@ async function requestApproval({ api, io }: CliContext, commandId: string): Prom
   for (const change of formatPreview(io.errColors, preview)) io.err(`  ${change}`);
   if (preview.changes === null) io.err(io.errColors.dim('  its changes cannot be predicted'));
   if (pending.plan_id !== undefined) io.err(io.errColors.dim(`  step of plan ${pending.plan_id}`));
+  for (const { id, kind, subject, source, adopted_by } of pending.memories ?? []) {
+    const name = subject === undefined ? '' : ` ${JSON.stringify(subject)}`;
+    io.err(
+      `  because of the ${kind}${name} (${id}) by ${source}${adopted_by ? `, adopted by user:${adopted_by}` : ''}`,
+    );
+  }
   if (pending.compensation !== undefined) {
     const { action: undo, params: undoParams } = pending.compensation;
     io.err(`  if the plan is rolled back: ${undo} ${JSON.stringify(undoParams)}`);

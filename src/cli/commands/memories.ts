@@ -13,6 +13,8 @@ interface Memory {
   content: string;
   tags: string[];
   source: string;
+  suggestion: boolean;
+  adopted_by?: string;
   created_at: string;
   expires_at?: string;
 }
@@ -22,6 +24,7 @@ interface Filter {
   subject?: string;
   tag?: string;
   search?: string;
+  suggestions?: true;
   limit: number;
   cursor?: string;
 }
@@ -46,18 +49,24 @@ export function addMemories(program: Command, io: Io): void {
     .option('--subject <text>', 'only about this subject')
     .option('--tag <tag>', 'only with this tag')
     .option('--search <text>', 'full-text search: all terms, "a phrase", or, -not')
+    .option('--suggestions', 'only routines and preferences that no person has adopted')
     .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
     .option('--cursor <cursor>', 'continue after the previous page')
     .addHelpText('after', '\nExample:\n  twinkeep memories --kind preference --search "light -cold"')
-    .action(async ({ limit, search, ...filter }: Filter, command: Command) => {
+    .action(async ({ limit, search, suggestions, ...filter }: Filter, command: Command) => {
       const { api, show } = createCliContext(io, command);
       type Body = { memories: Memory[]; next_cursor: string | null };
-      const request = { name: 'memories', limit, query: { ...filter, q: search } } as const;
+      const request = {
+        name: 'memories',
+        limit,
+        query: { ...filter, q: search, suggestion: suggestions && 'true' },
+      } as const;
       show(await fetchPages<Body>(api, '/v1/memories', request), ({ memories: found, next_cursor }) => {
-        const rows = found.map(({ id, kind, subject = '', content, tags, source, created_at, expires_at }) => [
-          ...[id, kind, created_at, expires_at, source, subject, tags.join(' '), excerpt(content)],
+        const rows = found.map((one) => [
+          ...[one.id, one.kind, one.created_at, one.expires_at, one.source, statusOf(one)],
+          ...[one.subject ?? '', one.tags.join(' '), excerpt(one.content)],
         ]);
-        printTable(io, ['ID', 'KIND', 'CREATED', 'EXPIRES', 'SOURCE', 'SUBJECT', 'TAGS', 'CONTENT'], rows);
+        printTable(io, ['ID', 'KIND', 'CREATED', 'EXPIRES', 'SOURCE', 'STATUS', 'SUBJECT', 'TAGS', 'CONTENT'], rows);
         if (next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${next_cursor}`));
       });
     });
@@ -84,12 +93,28 @@ export function addMemories(program: Command, io: Io): void {
       show(await api.post<{ memory: Memory }>('/v1/memories', body), ({ memory }) => io.out(memory.id));
     });
   memories
+    .command('adopt <id...>')
+    .summary('let suggestions steer goals')
+    .description(
+      'Adopts routines and preferences that a key or an agent wrote: they steer goals from now on. Requires a user who is signed in; API keys are not accepted.',
+    )
+    .addHelpText('after', '\nExample:\n  twinkeep memories --suggestions\n  twinkeep memories adopt ID')
+    .action(async (ids: string[], _options, command: Command) => {
+      const { api } = createCliContext(io, command);
+      for (const id of new Set(ids)) await api.post(`/v1/memories/${encodeURIComponent(id)}/adopt`, {});
+    });
+  memories
     .command('delete <id...>')
     .description('Deletes memories.')
     .action(async (ids: string[], _options, command: Command) => {
       const { api } = createCliContext(io, command);
       for (const id of new Set(ids)) await api.request('DELETE', `/v1/memories/${encodeURIComponent(id)}`);
     });
+}
+
+function statusOf({ suggestion, adopted_by }: Memory): string {
+  if (suggestion) return 'suggestion';
+  return adopted_by === undefined ? '' : `adopted by ${adopted_by}`;
 }
 
 /** The first characters of a text, on one line. */

@@ -9,7 +9,13 @@ import { printRecord } from '../print.ts';
 import { type ChangeDryRun, isChangeDryRun, showChangeDryRun } from './change-requests.ts';
 
 interface Policy {
-  policy: { confirm_by: string; confirm_ttl_s: number };
+  policy: { confirm_by: string; agent_confirm_by: string; confirm_ttl_s: number };
+}
+
+interface Changes {
+  confirmBy?: string;
+  agentConfirmBy?: string;
+  confirmTtl?: number;
 }
 
 export function addPolicy(program: Command, io: Io): void {
@@ -36,17 +42,24 @@ export function addPolicy(program: Command, io: Io): void {
         'requester: any member with the role user, including the requester; another_principal: not the requester; person: no key or agent',
       ).choices(confirmers),
     )
+    .addOption(
+      new Option(
+        '--agent-confirm-by <who>',
+        'the same for what agents request or confirm, in addition to --confirm-by',
+      ).choices(confirmers),
+    )
     .option('--confirm-ttl <time>', 'time limit for a confirmation, 1m to 1d', parseDurationS)
     .addHelpText('after', '\nExample:\n  twinkeep policy set --confirm-by person --confirm-ttl 2m')
-    .action(async (options: { confirmBy?: string; confirmTtl?: number }, command: Command) => {
-      const { confirmBy, confirmTtl } = options;
-      if (confirmBy === undefined && confirmTtl === undefined)
-        throw new UsageError('give --confirm-by or --confirm-ttl');
+    .action(async (options: Changes, command: Command) => {
+      const { confirmBy, agentConfirmBy, confirmTtl } = options;
+      if (confirmBy === undefined && agentConfirmBy === undefined && confirmTtl === undefined)
+        throw new UsageError('give --confirm-by, --agent-confirm-by or --confirm-ttl');
       const { api, show } = createCliContext(io, command);
       const { body } = await api.request<Policy | ChangeDryRun>('PATCH', '/v1/tenant/policy', {
         acceptStatuses: [409],
         body: {
           ...(confirmBy !== undefined && { confirm_by: confirmBy }),
+          ...(agentConfirmBy !== undefined && { agent_confirm_by: agentConfirmBy }),
           ...(confirmTtl !== undefined && { confirm_ttl_s: confirmTtl }),
         },
       });

@@ -149,9 +149,13 @@ describe('twinkeep confirmations', () => {
 
 describe('twinkeep policy', () => {
   it('shows the policy and changes it', async () => {
-    expect((await run('policy')).stdout).toBe('confirm_by     requester\nconfirm_ttl_s  300\n');
+    expect((await run('policy')).stdout).toBe(
+      'confirm_by        requester\nagent_confirm_by  person\nconfirm_ttl_s     300\n',
+    );
     const set = await run('policy', 'set', '--confirm-by', 'person', '--confirm-ttl', '2m', '--json');
-    expect(JSON.parse(set.stdout)).toEqual({ policy: { confirm_by: 'person', confirm_ttl_s: 120 } });
+    expect(JSON.parse(set.stdout)).toEqual({
+      policy: { confirm_by: 'person', agent_confirm_by: 'person', confirm_ttl_s: 120 },
+    });
     expect(JSON.parse((await run('policy', 'show', '--json')).stdout)).toEqual(JSON.parse(set.stdout));
     const looser = await run('policy', 'set', '--confirm-by', 'requester');
     expect([looser.code, looser.stdout]).toEqual([1, expect.stringContaining('twinkeep changes approve')]);

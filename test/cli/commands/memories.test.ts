@@ -25,7 +25,7 @@ it('memories adds, lists with filters, and deletes', async () => {
 
   const listed = await run('--search', 'lights -warm', '--kind', 'routine', '--subject', 'house', '--tag', 'night');
   expect(listed.stdout.split('\n')[1]?.split(/ {2,}/)).toEqual([
-    ...[id, 'routine', expect.any(String), '-', expect.stringMatching(/^user:/), 'house', 'night light'],
+    ...[id, 'routine', expect.any(String), '-', expect.stringMatching(/^user:/), '-', 'house', 'night light'],
     'Good night: all lights off, \\u{202e}door locked',
   ]);
   const lines = (await run()).stdout.trim().split('\n');
@@ -47,4 +47,23 @@ it('memories reports refusals of the service and unknown kinds', async () => {
   expect((await run('add', 'routine', ' ')).stderr).toContain('VALIDATION_FAILED');
   expect((await run('add', 'dream', 'x')).code).toBe(2);
   expect((await run('--kind', 'dream')).code).toBe(2);
+});
+
+it('memories shows suggestions, and adopts them', async () => {
+  const body = { name: 'agent', scopes: ['write:memory'] };
+  const { key } = (await mine.call('POST', '/auth/api-keys', body)).body;
+  const as =
+    (token: string) =>
+    (...args: string[]) =>
+      runCliInProcess(['memories', ...args], { url: service.url, token });
+  const id = (await as(key)('add', 'routine', 'turn off the lamp', '--subject', 'Party')).stdout.trim();
+  await run('add', 'routine', 'turn on the lamp', '--subject', 'Morning');
+  const lines = (await run('--suggestions')).stdout.trim().split('\n');
+  expect(lines).toHaveLength(2);
+  expect(lines[1]?.split(/ {2,}/)).toContain('suggestion');
+  const refused = await as(key)('adopt', id);
+  expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('INSUFFICIENT_SCOPE')]);
+  expect(await run('adopt', id)).toEqual({ code: 0, stdout: '', stderr: '' });
+  expect((await run('--suggestions')).stderr).toBe('none\n');
+  expect((await run()).stdout).toMatch(/adopted by [0-9a-f-]{36}/);
 });
