@@ -58,6 +58,10 @@ export const pageEntries: readonly PageEntry[] = [
     load: () => import('./confirmations/inbox.tsx').then(({ ConfirmationsPage }) => ConfirmationsPage),
   },
   {
+    ...{ path: '/memories', label: 'Memories', icon: 'memory', group: 'Operate', role: 'viewer' },
+    load: () => import('./memories/page.tsx').then(({ MemoriesPage }) => MemoriesPage),
+  },
+  {
     ...{ path: '/commands/:id', role: 'user' },
     load: () => import('./commands/page.tsx').then(({ CommandPage }) => CommandPage),
   },

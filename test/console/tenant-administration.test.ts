@@ -200,7 +200,10 @@ describe.runIf(hasChromium())('administration in the console', () => {
   it('changes the confirmation policy', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
     await open('/policy');
-    await page.getByLabel('Anyone other than the requester').check();
+    const everyone = page.getByRole('group', { name: 'Confirmed by', exact: true });
+    await everyone.getByLabel('Anyone other than the requester').check();
+    const agents = page.getByRole('group', { name: 'Commands of AI agents also confirmed by' });
+    expect(await agents.getByLabel('A person').isChecked()).toBe(true);
     await page.getByLabel('Confirmation deadline (seconds)').fill('120');
     await saveScreenshot(page, 'policy');
     expect(await accessibility(page)).toEqual([]);
@@ -208,6 +211,7 @@ describe.runIf(hasChromium())('administration in the console', () => {
     await page.getByText('Saved.').waitFor();
     expect((await owner.get('/v1/tenant/policy')).body.policy).toEqual({
       confirm_by: 'another_principal',
+      agent_confirm_by: 'person',
       confirm_ttl_s: 120,
     });
     expect(browserErrors()).toEqual([]);
@@ -241,7 +245,7 @@ describe.runIf(hasChromium())('administration in the console', () => {
     await page.getByRole('table').waitFor();
     expect(await page.getByRole('button', { name: /…/ }).count()).toBe(0);
     const menu = page.getByRole('navigation', { name: 'Pages' }).getByRole('link');
-    expect(await menu.allTextContents()).toEqual(['Home', 'Plans', 'API keys', 'Sessions', 'Firmware']);
+    expect(await menu.allTextContents()).toEqual(['Home', 'Plans', 'Memories', 'API keys', 'Sessions', 'Firmware']);
     for (const path of ['/audit', '/members', '/policy', '/devices', '/platform/flags']) {
       await page.goto(`${at.url}/console${path}`);
       await page.getByText('This page does not exist, or your role cannot open it.').waitFor();

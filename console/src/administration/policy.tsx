@@ -1,5 +1,5 @@
 import { type FormEvent, useId, useState } from 'react';
-import { type confirmers, MAX_CONFIRM_TTL_S, MIN_CONFIRM_TTL_S } from '../../../src/domain/policy.ts';
+import { type Confirmer, MAX_CONFIRM_TTL_S, MIN_CONFIRM_TTL_S } from '../../../src/domain/policy.ts';
 import type { getPolicy } from '../../../src/operations/commands/safety-policy.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
@@ -10,7 +10,7 @@ import './administration.css';
 
 const POLICY = '/v1/tenant/policy';
 
-const confirmerOptions: readonly { by: (typeof confirmers)[number]; title: string; about: string }[] = [
+const confirmerOptions: readonly { by: Confirmer; title: string; about: string }[] = [
   {
     by: 'requester',
     title: 'Anyone with the required role',
@@ -68,7 +68,11 @@ function Form({ policy }: { policy: ResponseBody<typeof getPolicy>['policy'] }) 
       {
         method: 'PATCH',
         path: POLICY,
-        body: { confirm_by: given.get('confirm_by'), confirm_ttl_s: Number(given.get('confirm_ttl_s')) },
+        body: {
+          confirm_by: given.get('confirm_by'),
+          agent_confirm_by: given.get('agent_confirm_by'),
+          confirm_ttl_s: Number(given.get('confirm_ttl_s')),
+        },
       },
       {
         onSuccess: () => setIsApplied(true),
@@ -80,26 +84,12 @@ function Form({ policy }: { policy: ResponseBody<typeof getPolicy>['policy'] }) 
   };
   return (
     <form className="card narrow-card" onSubmit={send}>
-      <fieldset className="options">
-        <legend>Confirmed by</legend>
-        {confirmerOptions.map(({ by, title, about }) => (
-          <div key={by} className="option">
-            <label>
-              <input
-                type="radio"
-                name="confirm_by"
-                value={by}
-                defaultChecked={by === policy.confirm_by}
-                aria-describedby={`about-${by}`}
-              />
-              {title}
-            </label>
-            <p id={`about-${by}`} className="quiet small">
-              {about}
-            </p>
-          </div>
-        ))}
-      </fieldset>
+      <ConfirmerChoice name="confirm_by" legend="Confirmed by" value={policy.confirm_by} />
+      <ConfirmerChoice
+        name="agent_confirm_by"
+        legend="Commands of AI agents also confirmed by"
+        value={policy.agent_confirm_by}
+      />
       <label htmlFor={ttlId}>Confirmation deadline (seconds)</label>
       <input
         id={ttlId}
@@ -136,5 +126,31 @@ function Form({ policy }: { policy: ResponseBody<typeof getPolicy>['policy'] }) 
         </button>
       </div>
     </form>
+  );
+}
+
+function ConfirmerChoice({ name, legend, value }: { name: string; legend: string; value: Confirmer }) {
+  const aboutId = useId();
+  return (
+    <fieldset className="options">
+      <legend>{legend}</legend>
+      {confirmerOptions.map(({ by, title, about }) => (
+        <div key={by} className="option">
+          <label>
+            <input
+              type="radio"
+              name={name}
+              value={by}
+              defaultChecked={by === value}
+              aria-describedby={`${aboutId}-${by}`}
+            />
+            {title}
+          </label>
+          <p id={`${aboutId}-${by}`} className="quiet small">
+            {about}
+          </p>
+        </div>
+      ))}
+    </fieldset>
   );
 }

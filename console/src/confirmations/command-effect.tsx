@@ -1,14 +1,19 @@
 import { DeviceName } from '../devices/device-name.tsx';
+import { ShapedBy } from '../memories/shaped-by.tsx';
 import { useUserNames } from '../people/user-names.ts';
 import { humanize, sentenceCase } from '../ui/text-format.ts';
 import { ObjectMembers, Value } from '../ui/values.tsx';
 import type { PendingConfirmation } from './pending-confirmation.ts';
 import './effect.css';
 
-type PreviewedCommand = Pick<PendingConfirmation, 'preview' | 'params' | 'device_id' | 'compensation'>;
+type PreviewedCommand = Pick<PendingConfirmation, 'preview' | 'params' | 'device_id' | 'compensation' | 'memories'>;
 
 /** Expected effect of a command: reported state before and after. */
-export function CommandEffect({ of: { preview, params, compensation, device_id } }: { of: PreviewedCommand }) {
+export function CommandEffect({
+  of: { preview, params, compensation, device_id, memories },
+}: {
+  of: PreviewedCommand;
+}) {
   const { changes, expected, firmware } = preview;
   const nameOf = useUserNames();
   const parameters = <ObjectMembers of={params} />;
@@ -55,6 +60,7 @@ export function CommandEffect({ of: { preview, params, compensation, device_id }
         />
       )}
       {parameters}
+      <ShapedBy memories={memories} />
       {compensation !== undefined && (
         <p className="quiet">
           Approval also covers the rollback if the plan fails: {sentenceCase(compensation.action)} on{' '}

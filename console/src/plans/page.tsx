@@ -5,6 +5,7 @@ import type { ResponseBody } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
 import { commandHref } from '../commands/status.tsx';
 import { DeviceName } from '../devices/device-name.tsx';
+import { ShapedBy } from '../memories/shaped-by.tsx';
 import { useUserNames } from '../people/user-names.ts';
 import { useSession } from '../session.tsx';
 import { Dialog } from '../ui/dialog.tsx';
@@ -87,6 +88,7 @@ export function PlanPage({ params: { id = '' } }: { params: Readonly<Record<stri
           <>
             <PlanChart plan={plan} />
             <Steps steps={plan.steps} />
+            <ShapedBy memories={plan.cognition?.memories} />
           </>
         )}
       </section>

@@ -9,6 +9,7 @@ const paths = {
   plan: 'M4 6h6v5H4zM14 13h6v5h-6zM10 8.5h4.5a2.5 2.5 0 0 1 2.5 2.5v2',
   tenant: 'M5 20V5h9v15M14 10h5v10M3 20h18M8 8.5h3M8 12h3M8 15.5h3',
   confirm: 'M12 3 5 6v5c0 4.5 3 8 7 10 4-2 7-5.5 7-10V6zM9 11.5l2.2 2.2L15.5 9.5',
+  memory: 'M5 4.5h14v11l-4 4H5zM19 15.5h-4v4M8.5 8.5h7M8.5 12h7',
   audit: 'M6 3.5h9l4 4v13H6zM15 3.5v4h4M9 12h7M9 15.5h7',
   session: 'M4 5h16v10H4zM2.5 19h19M9.5 15v4M14.5 15v4',
   key: 'M14.5 9.5m-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0M11 12.5l-7 7M6.5 17l2 2',
