@@ -108,7 +108,7 @@ describe('a routine of an agent', () => {
       expect(listed.memories.map(({ id }: { id: string }) => id)).toContain(memory.id);
       await agent.close();
     }
-    // The token was presented at /mcp and is no person's any more.
+    // The token was presented at /mcp: it no longer counts as a person's.
     expect(await memoryOf(at.api(token), hostile)).toMatchObject({
       ...{ source: `user:${member.userId}`, writer: 'program', suggestion: true },
     });
@@ -116,7 +116,7 @@ describe('a routine of an agent', () => {
     expect(stepsOf(plan)).toEqual(builtIn);
   });
 
-  it('is adopted by a person who may send commands, and by nobody else', async () => {
+  it('is adopted only by a person who may send commands', async () => {
     const all = (await createApiKey(owner)).key;
     const { id } = await memoryOf(at.api(all), hostile);
     const path = `/v1/memories/${id}/adopt`;

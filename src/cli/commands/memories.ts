@@ -1,7 +1,10 @@
 import { Argument, type Command, Option } from 'commander';
 import { memoryKinds } from '../../domain/memory.ts';
+import type { Api } from '../api.ts';
 import { collectOption, parseExpiry, parseIntegerBetween } from '../argument-parsers.ts';
 import { createCliContext } from '../cli-context.ts';
+import { confirmPrompt } from '../confirm-prompt.ts';
+import { FailedError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { fetchPages } from '../pagination.ts';
 import { printTable } from '../print.ts';
@@ -98,10 +101,14 @@ export function addMemories(program: Command, io: Io): void {
     .description(
       'Adopts routines and preferences that a key or an agent wrote: they steer goals from now on. Requires a user who is signed in; API keys are not accepted.',
     )
+    .option('-y, --yes', 'adopt without a prompt')
     .addHelpText('after', '\nExample:\n  twinkeep memories --suggestions\n  twinkeep memories adopt ID')
-    .action(async (ids: string[], _options, command: Command) => {
+    .action(async (ids: string[], { yes }: { yes?: boolean }, command: Command) => {
       const { api } = createCliContext(io, command);
-      for (const id of new Set(ids)) await api.post(`/v1/memories/${encodeURIComponent(id)}/adopt`, {});
+      for (const id of new Set(ids)) {
+        if (!yes) await requestAdoption(io, await findMemory(api, id));
+        await api.post(`/v1/memories/${encodeURIComponent(id)}/adopt`, {});
+      }
     });
   memories
     .command('delete <id...>')
@@ -110,6 +117,25 @@ export function addMemories(program: Command, io: Io): void {
       const { api } = createCliContext(io, command);
       for (const id of new Set(ids)) await api.request('DELETE', `/v1/memories/${encodeURIComponent(id)}`);
     });
+}
+
+/** Prints the whole text on stderr, and throws unless the user adopts it. */
+async function requestAdoption(io: Io, { kind, subject, content, source }: Memory): Promise<void> {
+  io.err(`${io.errColors.bold(kind)}${subject === undefined ? '' : ` ${JSON.stringify(subject)}`} by ${source}:`);
+  for (const line of content.split('\n')) io.err(`  ${line}`);
+  if (!(await confirmPrompt(io, 'Adopt it?'))) throw new FailedError('not adopted');
+}
+
+async function findMemory(api: Api, id: string): Promise<Memory> {
+  let cursor: string | undefined;
+  do {
+    type Body = { memories: Memory[]; next_cursor: string | null };
+    const page: Body = await api.get('/v1/memories', { limit: '200', cursor });
+    const found = page.memories.find((one) => one.id === id.toLowerCase());
+    if (found !== undefined) return found;
+    cursor = page.next_cursor ?? undefined;
+  } while (cursor !== undefined);
+  throw new FailedError('no such memory');
 }
 
 function statusOf({ suggestion, adopted_by }: Memory): string {

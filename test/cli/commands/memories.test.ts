@@ -61,9 +61,15 @@ it('memories shows suggestions, and adopts them', async () => {
   const lines = (await run('--suggestions')).stdout.trim().split('\n');
   expect(lines).toHaveLength(2);
   expect(lines[1]?.split(/ {2,}/)).toContain('suggestion');
-  const refused = await as(key)('adopt', id);
+  const refused = await as(key)('adopt', id, '--yes');
   expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('INSUFFICIENT_SCOPE')]);
-  expect(await run('adopt', id)).toEqual({ code: 0, stdout: '', stderr: '' });
+  const asked = await run('adopt', id);
+  expect([asked.code, asked.stderr]).toEqual([
+    2,
+    expect.stringMatching(/routine.* "Party" by key:[\s\S]*turn off the lamp/),
+  ]);
+  expect((await run('--suggestions')).stdout).toContain(id);
+  expect(await run('adopt', id, '--yes')).toEqual({ code: 0, stdout: '', stderr: '' });
   expect((await run('--suggestions')).stderr).toBe('none\n');
   expect((await run()).stdout).toMatch(/adopted by [0-9a-f-]{36}/);
 });
