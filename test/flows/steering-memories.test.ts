@@ -130,8 +130,8 @@ describe('a routine of an agent', () => {
     expect(codeOf(await at.api(narrow).post(path, {}))).toEqual([403, 'INSUFFICIENT_SCOPE']);
     const viewer = await inviteMember(at, owner, 'viewer');
     expect(codeOf(await viewer.post(path, {}))).toEqual([403, 'FORBIDDEN_ROLE']);
-    const stranger = await at.owner();
-    expect(codeOf(await stranger.post(path, {}))).toEqual([404, 'NOT_FOUND']);
+    const otherOwner = await at.owner();
+    expect(codeOf(await otherOwner.post(path, {}))).toEqual([404, 'NOT_FOUND']);
     expect((await member.post(path, {})).body.memory).toMatchObject({ suggestion: false, adopted_by: member.userId });
   });
 });
