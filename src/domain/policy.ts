@@ -65,7 +65,7 @@ export function looserRules(before: SafetyPolicy, after: SafetyPolicy): string[]
   const [agentsBefore, agentsAfter] = [agentConfirmerOf(before), agentConfirmerOf(after)];
   if (!admits(agentsBefore, agentsAfter)) {
     const [from, to] = [confirmerTexts[agentsBefore], confirmerTexts[agentsAfter]];
-    sentences.push(`What an agent requests or confirms can be confirmed by ${to} (before: only by ${from}).`);
+    sentences.push(`Requests and confirmations of agents can be confirmed by ${to} (before: only by ${from}).`);
   }
   if (after.confirm_ttl_s > before.confirm_ttl_s) {
     const [from, to] = [before.confirm_ttl_s, after.confirm_ttl_s];

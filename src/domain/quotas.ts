@@ -1,4 +1,4 @@
-/** What quotas limit, and how a refusal names it. `home_rooms` holds for each home, `group_devices` for each group. */
+/** The kinds of quotas, and how a refusal names what they limit. `home_rooms` holds for each home, `group_devices` for each group. */
 export const quotaKinds = {
   devices: 'devices',
   homes: 'homes',
