@@ -11,6 +11,7 @@ import { expectReached, fc, runs } from '../support/properties.ts';
 
 const policies: fc.Arbitrary<SafetyPolicy> = fc.record({
   confirm_by: fc.constantFrom(...confirmers),
+  agent_confirm_by: fc.constantFrom(...confirmers),
   confirm_ttl_s: fc.integer({ min: 60, max: 90 }),
 });
 
@@ -33,6 +34,8 @@ describe('looserRules', () => {
     expect(looserRules(policy(from, 300), policy(to, 300))).toHaveLength(sentences);
     expect(looserRules(policy(from, 300), policy(to, 299))).toHaveLength(sentences);
     expect(looserRules(policy(from, 300), policy(to, 301))).toHaveLength(sentences + 1);
+    const forAgents = (agent_confirm_by: SafetyPolicy['confirm_by']) => ({ ...policy(from, 300), agent_confirm_by });
+    expect(looserRules(forAgents(from), forAgents(to))).toHaveLength(sentences);
   });
 });
 
@@ -50,9 +53,10 @@ describe('rulesSince', () => {
         if (earlier.some(({ confirm_by }) => confirm_by.length > 1)) combined++;
         const since = Math.min(start, changes.length - 1);
         const rules = rulesSince(changes.at(-1) as SafetyPolicy, earlier, since);
-        for (const { confirm_by, confirm_ttl_s } of changes.slice(since)) {
+        for (const { confirm_by, agent_confirm_by = 'person', confirm_ttl_s } of changes.slice(since)) {
           expect(rules.confirm_ttl_s).toBeLessThanOrEqual(confirm_ttl_s);
           if (confirm_by !== 'requester') expect(rules.confirm_by).toContain(confirm_by);
+          if (agent_confirm_by !== 'requester') expect(rules.agent_confirm_by).toContain(agent_confirm_by);
         }
       }),
       runs(300),
@@ -63,11 +67,15 @@ describe('rulesSince', () => {
   it('are the current ones for what began after the last change', () => {
     const [strict, loose] = [
       { confirm_by: 'person', confirm_ttl_s: 60 },
-      { confirm_by: 'requester', confirm_ttl_s: 300 },
+      { confirm_by: 'requester', agent_confirm_by: 'requester', confirm_ttl_s: 300 },
     ] as const;
     const earlier = rememberRules([], strict, loose, 10);
-    expect(rulesSince(loose, earlier, 9)).toEqual({ confirm_by: ['requester', 'person'], confirm_ttl_s: 60 });
-    expect(rulesSince(loose, earlier, 10)).toEqual({ confirm_by: ['requester'], confirm_ttl_s: 300 });
+    expect(rulesSince(loose, earlier, 9)).toEqual({
+      ...{ confirm_by: ['requester', 'person'], agent_confirm_by: ['requester', 'person'], confirm_ttl_s: 60 },
+    });
+    expect(rulesSince(loose, earlier, 10)).toEqual({
+      ...{ confirm_by: ['requester'], agent_confirm_by: ['requester'], confirm_ttl_s: 300 },
+    });
     expect(rememberRules([], loose, strict, 10)).toEqual([]);
   });
 });

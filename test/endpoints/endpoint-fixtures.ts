@@ -2,6 +2,7 @@ import { hash, randomBytes } from 'node:crypto';
 import { v7 } from 'uuid';
 import type { Uuid } from '../../src/domain/values.ts';
 import type { HttpService } from '../support/http-service.ts';
+import { setPolicy } from '../support/safety-policy.ts';
 import { makeTestTenant, type TestTenant } from '../support/test-tenant.ts';
 
 /** A tenant, and factories for the subjects that the endpoints of the table need. */
@@ -47,8 +48,7 @@ export async function makeWorld(service: HttpService): Promise<World> {
     return token === 'valid' ? logout : null;
   };
   // The same at /mcp as on other edges.
-  const policy = await tenancy.call('PATCH', '/tenant/policy', { agent_confirm_by: 'requester' });
-  if (policy.status !== 200) throw new Error(JSON.stringify(policy.body));
+  await setPolicy(tenancy, { agent_confirm_by: 'requester' });
   const name = `w${++worlds}`;
   const operator = await service.token(v7(), { scope: 'platform:admin' });
   let groups = 0;

@@ -41,6 +41,12 @@ const FAILED = [403, 'CONFIRMATION_FAILED'];
 const approve = (client: ApiClient, id: string) => client.post(`/v1/confirmations/${id}/approve`, {});
 const confirm = (client: ApiClient, dry_run_token: string) =>
   client.post(`/v1/device/${door()}/command/confirm`, { dry_run_token });
+/** Sets a policy that is looser in something, which a person has to confirm. */
+async function loosen(policy: object) {
+  const requested = await owner.patch('/v1/tenant/policy', policy);
+  expect(refusal(requested)).toEqual([409, 'DRY_RUN_REQUIRED']);
+  return (await owner.post(`/v1/change-requests/${requested.body.change_id}/approve`, {})).body.result.policy;
+}
 const statusOf = async (id: string) => (await owner.get(`/v1/commands/${id}`)).body.command.status;
 
 it('a tenant that has chosen nothing has `person` for agents, and only a person changes it', async () => {
@@ -48,9 +54,9 @@ it('a tenant that has chosen nothing has `person` for agents, and only a person 
     ...{ confirm_by: 'requester', agent_confirm_by: 'person', confirm_ttl_s: 300 },
   });
   const agent = at.api((await createApiKey(owner)).key);
-  const loosen = { agent_confirm_by: 'requester' };
-  expect(refusal(await agent.patch('/v1/tenant/policy', loosen))).toEqual([403, 'FORBIDDEN']);
-  expect((await owner.patch('/v1/tenant/policy', loosen)).body.policy).toEqual({
+  const looser = { agent_confirm_by: 'requester' };
+  expect(refusal(await agent.patch('/v1/tenant/policy', looser))).toEqual([403, 'FORBIDDEN']);
+  expect(await loosen(looser)).toEqual({
     ...{ confirm_by: 'requester', agent_confirm_by: 'requester', confirm_ttl_s: 300 },
   });
   const unknown = await owner.patch('/v1/tenant/policy', { agent_confirm_by: 'nobody' });
@@ -87,7 +93,7 @@ describe('a critical command that an agent requests at /mcp', () => {
   });
 
   it('is confirmed by the agent where the tenant has chosen that, but never against `confirm_by`', async () => {
-    await owner.patch('/v1/tenant/policy', { agent_confirm_by: 'requester' });
+    await loosen({ agent_confirm_by: 'requester' });
     const agent = await agentWith((await createApiKey(owner)).key);
     const first = structured(await callTool(agent, 'execute_proto_command', unlock()));
     const confirmed = await callTool(agent, 'confirm_proto_command', { dry_run_token: first.dry_run_token });
@@ -96,8 +102,8 @@ describe('a critical command that an agent requests at /mcp', () => {
     const second = structured(await callTool(agent, 'execute_proto_command', unlock()));
     const { dry_run_token } = second;
     expect(codeOf(await callTool(agent, 'confirm_proto_command', { dry_run_token }))).toBe('CONFIRMATION_FAILED');
-    // A policy that gets tighter applies to what waits already.
-    await owner.patch('/v1/tenant/policy', { confirm_by: 'requester', agent_confirm_by: 'another_principal' });
+    // What is stricter applies to what waits already, and what is looser does not.
+    await loosen({ confirm_by: 'requester', agent_confirm_by: 'another_principal' });
     expect(refusal(await approve(owner, second.command_id))).toEqual(FAILED);
     const member = await inviteMember(at, owner, 'user');
     expect((await approve(member, second.command_id)).status).toBe(202);

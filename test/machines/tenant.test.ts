@@ -123,7 +123,7 @@ describe('a tenant', () => {
     ]);
     expect(driven.context.fixed).toMatchObject({
       policy: { confirm_by: 'requester', confirm_ttl_s: 60 },
-      earlierRules: [{ confirm_by: ['person'], confirm_ttl_s: 60, until: T0 + 6 }],
+      earlierRules: [{ confirm_by: ['person'], agent_confirm_by: ['person'], confirm_ttl_s: 60, until: T0 + 6 }],
     });
     expect(tenantDefinition.journal(confirmed, before, driven.asSnapshot())).toMatchObject({
       data: { change: { id: 'c', digest: 'd', requested_by: other.id, weaker: ['Looser.'] } },
@@ -132,7 +132,12 @@ describe('a tenant', () => {
     driven.reload();
     expect(driven.context).toEqual(context);
     expect(tenantDefinition.toAdminView(context).earlier_rules).toEqual([
-      { confirm_by: ['person'], confirm_ttl_s: 60, until: new Date(T0 + 6).toISOString() },
+      {
+        confirm_by: ['person'],
+        agent_confirm_by: ['person'],
+        confirm_ttl_s: 60,
+        until: new Date(T0 + 6).toISOString(),
+      },
     ]);
   });
 });

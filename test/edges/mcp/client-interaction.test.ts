@@ -15,7 +15,7 @@ let mine: TestTenant;
 beforeAll(async () => {
   service = await startHttpServiceOnDatabase();
   mine = await makeTestTenant(service);
-  await mine.call('PATCH', '/tenant/policy', { agent_confirm_by: 'requester' });
+  await setPolicy(mine, { agent_confirm_by: 'requester' });
 });
 afterAll(() => service.close());
 

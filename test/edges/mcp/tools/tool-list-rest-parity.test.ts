@@ -5,6 +5,7 @@ import { tools } from '../../../../src/edges/mcp/tools/tool-list.ts';
 import { eventually } from '../../../support/clock.ts';
 import type { CallResult, HttpService } from '../../../support/http-service.ts';
 import { callTool, codeOf, mcpClient, structured } from '../../../support/mcp.ts';
+import { setPolicy } from '../../../support/safety-policy.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../../support/test-tenant.ts';
 
 // Compares each tool with the same operation in REST: same result, same refusals, same audit entry.
@@ -245,7 +246,7 @@ async function makeSide(): Promise<Side> {
   const deviceId = await device({ name: 'Lamp' });
   await tenancy.send(deviceId, { type: 'hello.received', firmware: '1.0.0' });
   const lockId = await device({ device_type: 'smart_lock', name: 'Door', room_id: null });
-  await call('PATCH', '/tenant/policy', { agent_confirm_by: 'requester' });
+  await setPolicy(tenancy, { agent_confirm_by: 'requester' });
   const { slug } = (await call('POST', '/groups', { name: 'Lights', device_ids: [deviceId] })).body;
   const { command_id } = (await call('POST', `/device/${deviceId}/command`, { action: 'turn_on' })).body;
   const { plan } = (await call('POST', '/plans', { steps: [step(lockId, { action: 'unlock' })] })).body;

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../../support/clock.ts';
 import type { HttpService } from '../../../support/http-service.ts';
 import { callTool, codeOf, mcpClient, structured, transports } from '../../../support/mcp.ts';
+import { setPolicy } from '../../../support/safety-policy.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../../support/test-tenant.ts';
 
 /** In the order of the specification's table. */
@@ -30,7 +31,7 @@ beforeAll(async () => {
   service = await startHttpServiceOnDatabase();
   mine = await makeTestTenant(service);
   other = await makeTestTenant(service);
-  await mine.call('PATCH', '/tenant/policy', { agent_confirm_by: 'requester' });
+  await setPolicy(mine, { agent_confirm_by: 'requester' });
 });
 afterAll(() => service.close());
 
