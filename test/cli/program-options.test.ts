@@ -28,6 +28,7 @@ const collected: Readonly<Record<string, string>> = {
   '--device <device-id> of twinkeep watch': 'the service, in the subscription',
   '--scope <verb:resource> of twinkeep keys create': 'the service, in the request',
   '--tag <tag> of twinkeep memories add': 'the service, in the request',
+  '--firmware-key <public-key> of twinkeep simulate': 'the command, before it registers devices',
 };
 
 const parsers = parsersOf(program, 'twinkeep');

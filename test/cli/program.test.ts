@@ -244,7 +244,7 @@ describe('a home on the command line', () => {
     ]);
     const [member = { id: '' }] = members;
     expect((await here('members', 'sessions', member.id)).stdout).toMatch(
-      /^\S{36} +token +- +127\.0\.0\.1 +\S+Z +\S+Z$/m,
+      /^\S{36} +token +node +127\.0\.0\.1 +\S+Z +\S+Z$/m,
     );
     expect((await here('members', 'sign-out', member.id)).code).toBe(0);
     expect((await here('whoami', '--token', bea)).stderr).toMatch(/^401 /);

@@ -222,10 +222,11 @@ describe.runIf(hasChromium())('the devices in the console', () => {
   it('can be a thousand, with only the visible rows in the document', async () => {
     const rich = await at.owner('rita');
     const NUMBER = 1_000;
-    for (let from = 0; from < NUMBER; from += 100) {
-      await Promise.all(
-        Array.from({ length: 100 }, (_, n) => register(rich, { device_type: 'smart_light', name: `Lamp ${from + n}` })),
-      );
+    const add = (n: number) => register(rich, { device_type: 'smart_light', name: `Lamp ${n}` });
+    // The oldest, which is the last of the list.
+    await add(0);
+    for (let from = 1; from < NUMBER; from += 111) {
+      await Promise.all(Array.from({ length: 111 }, (_, n) => add(from + n)));
     }
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: rich.token });
     await open('/devices');

@@ -170,7 +170,9 @@ const tables = [
 async function contents(query: Query): Promise<Record<string, unknown[]>> {
   const all: Record<string, unknown[]> = {};
   for (const table of tables) {
-    const rows = await query<{ row: JsonObject }>(`select to_jsonb(t) - 'seq' as row from ${table} t order by 1`);
+    const rows = await query<{ row: JsonObject }>(
+      `select to_jsonb(t) - 'seq' - 'position' as row from ${table} t order by 1`,
+    );
     all[table] = rows.map(({ row }) => row);
   }
   return all;

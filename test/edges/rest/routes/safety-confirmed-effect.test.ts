@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../../support/clock.ts';
 import { queryGraphql } from '../../../support/graphql.ts';
 import { callTool, mcpClient, structured } from '../../../support/mcp.ts';
+import { setPolicy } from '../../../support/safety-policy.ts';
 import { mine, service, withTwoTenants } from '../two-tenants.ts';
 
 // A confirmation covers the effect that its preview shows.
@@ -126,6 +127,7 @@ describe('a confirmation after the device has reported another state', () => {
   });
 
   it('is the same for a tool of MCP', async () => {
+    await setPolicy(mine, { agent_confirm_by: 'requester' });
     const { dry_run_token, command_id } = await request();
     await mine.report(valve, { flow: 80 });
     const client = await mcpClient(service.url, mine.tokens.owner);

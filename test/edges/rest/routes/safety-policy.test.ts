@@ -189,11 +189,11 @@ describe('a looser policy', () => {
       'DRY_RUN_REQUIRED',
       { confirm_by: { from: 'person', to: 'requester' }, confirm_ttl_s: { from: 60, to: 600 } },
     ]);
-    expect((await get()).body.policy).toEqual({ confirm_by: 'person', confirm_ttl_s: 60 });
+    expect((await get()).body.policy).toEqual({ ...DEFAULT, confirm_by: 'person', confirm_ttl_s: 60 });
     expect((await mine.call('GET', path(change_id))).body.change.status).toBe('outdated');
     const { change_id: id, dry_run_token: token } = again.body;
     expect((await mine.call('POST', `${path(id)}/confirm`, { dry_run_token: token })).status).toBe(200);
-    expect((await get()).body.policy).toEqual({ confirm_by: 'requester', confirm_ttl_s: 600 });
+    expect((await get()).body.policy).toEqual({ ...DEFAULT, confirm_ttl_s: 600 });
   });
 
   it('never applies to what already waits: a command, a plan and a change', async () => {
