@@ -2,16 +2,16 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { blockHash, extendDigest, GENESIS_HASH, headText } from '../domain/audit-chain.ts';
 import type { Log } from '../domain/log.ts';
 import { NIL_UUID } from '../domain/uuid.ts';
-import type { EpochMs, Uuid } from '../domain/values.ts';
+import type { EpochMs, Milliseconds, Uuid } from '../domain/values.ts';
 import type { AuditBlock, ChainedEntry, ChainPlace, ChainState } from '../store/contract/audit-chain.ts';
-import type { Store } from '../store/contract.ts';
+import { type Store, StoreUnavailable } from '../store/contract.ts';
 
 const MAX_BLOCK_ENTRIES = 1_000;
 const MAX_TENANTS = 500;
 const MAX_BLOCKS = 100;
-/** Waits for transactions that are running when a chain is verified. */
-const HORIZON_TRIES = 20;
-const HORIZON_PAUSE_MS = 25;
+/** How long sealing and verifying wait for transactions that were running when they began. */
+const defaultWaits = { sealMs: 30_000, verifyMs: 3_000 };
+const SETTLED_PAUSE_MS = 25;
 /** Entries and blocks that one verification examines; the caller continues from its end. */
 const MAX_VERIFIED_ENTRIES = 20_000;
 const MAX_VERIFIED_BLOCKS = 500;
@@ -38,24 +38,29 @@ export interface ChainReport {
 export class AuditChain {
   readonly #store: Pick<Store, 'auditChain'>;
   readonly #log: Log;
+  readonly #waits: typeof defaultWaits;
 
-  constructor(store: Pick<Store, 'auditChain'>, log: Log) {
+  constructor(store: Pick<Store, 'auditChain'>, log: Log, waits = defaultWaits) {
     this.#store = store;
     this.#log = log;
+    this.#waits = waits;
   }
 
   /** Seals what all tenants and the service have written; entries of running transactions are sealed the next time. */
   async sealAll(): Promise<void> {
     const { auditChain } = this.#store;
-    const horizon = await this.#horizon();
-    if (horizon === null) return;
-    await this.#seal(null, horizon);
+    const horizon = await this.#horizon(this.#waits.sealMs);
+    if (horizon === null) {
+      this.#log.warn({ waited_ms: this.#waits.sealMs }, 'audit not sealed: a transaction on the server has not ended');
+      return;
+    }
+    await this.#sealLogged(null, horizon);
     for (let after: Uuid | null = NIL_UUID; after !== null; ) {
       const page: Awaited<ReturnType<typeof auditChain.unsealedTenants>> = await auditChain.unsealedTenants(
         after,
         MAX_TENANTS,
       );
-      for (const tenantId of page.tenants) await this.#seal(tenantId, horizon);
+      for (const tenantId of page.tenants) await this.#sealLogged(tenantId, horizon);
       after = page.next;
     }
   }
@@ -65,7 +70,7 @@ export class AuditChain {
    * 20,000 entries; the report says where to continue.
    */
   async verify(tenantId: Uuid | null, from: Pick<ChainPlace, 'sequence' | 'hash'> | null): Promise<ChainReport> {
-    const horizon = await this.#horizon();
+    const horizon = await this.#horizon(this.#waits.verifyMs);
     if (horizon !== null) await this.#seal(tenantId, horizon);
     const state = await this.#store.auditChain.state(tenantId);
     const verification = new Verification(this.#store, tenantId, state);
@@ -85,11 +90,24 @@ export class AuditChain {
     };
   }
 
-  async #horizon(): Promise<number | null> {
-    for (let tries = 1; ; tries++) {
-      const horizon = await this.#store.auditChain.horizon();
-      if (horizon !== null || tries === HORIZON_TRIES) return horizon;
-      await pause(HORIZON_PAUSE_MS);
+  /** A position up to which no entry can be added any more; null if transactions that can have not ended in time. */
+  async #horizon(waitMs: Milliseconds): Promise<number | null> {
+    const { auditChain } = this.#store;
+    const { position, transaction } = await auditChain.mark();
+    for (const until = performance.now() + waitMs; ; ) {
+      if (await auditChain.isSettled(transaction)) return position;
+      if (performance.now() >= until) return null;
+      await pause(SETTLED_PAUSE_MS, undefined, { ref: false });
+    }
+  }
+
+  /** Entries of one tenant that cannot be sealed do not keep those of others. */
+  async #sealLogged(tenantId: Uuid | null, horizon: number): Promise<void> {
+    try {
+      await this.#seal(tenantId, horizon);
+    } catch (error) {
+      if (error instanceof StoreUnavailable) throw error;
+      this.#log.error({ err: error, tenant_id: tenantId }, 'audit of a tenant not sealed');
     }
   }
 
@@ -171,9 +189,9 @@ class Verification {
   /** The place to verify after, or what is wrong with it. */
   async #startAt(from: Pick<ChainPlace, 'sequence' | 'hash'> | null): Promise<ChainPlace | string> {
     const { removed } = this.#state;
-    // Retention has deleted the block that the head names: only what follows can be verified.
-    if (from === null || from.sequence < removed.sequence) return removed;
-    if (from.sequence === 0) return removed;
+    if (from === null || from.sequence === 0) return removed;
+    if (from.sequence < removed.sequence)
+      return `Block ${from.sequence} is no longer stored, so that the head cannot be compared: use a newer one.`;
     const [block] =
       from.sequence === removed.sequence
         ? [removed]

@@ -165,6 +165,24 @@ describe('a credential that was presented at /mcp', () => {
   });
 });
 
+describe('a critical change that an agent’s key requests over REST', () => {
+  it('waits for a person, whichever key tries to confirm it', async () => {
+    const { key } = await createApiKey(owner);
+    await agentWith(key);
+    const agent = at.api(key);
+    const requested = await agent.post(`/v1/device/${door()}/rotate-secret`, {});
+    expect(refusal(requested)).toEqual([409, 'DRY_RUN_REQUIRED']);
+    const { change_id, dry_run_token } = requested.body;
+    for (const program of [agent, at.api((await createApiKey(owner)).key)]) {
+      expect(refusal(await program.post(`/v1/change-requests/${change_id}/approve`, {}))).toEqual(FAILED);
+      const path = `/v1/change-requests/${change_id}/confirm`;
+      expect(refusal(await program.post(path, { dry_run_token }))).toEqual(FAILED);
+    }
+    const approved = await owner.post(`/v1/change-requests/${change_id}/approve`, {});
+    expect([approved.status, typeof approved.body.result.new_secret]).toEqual([200, 'string']);
+  });
+});
+
 it('an API key that was never presented at /mcp confirms under `confirm_by` alone', async () => {
   const program = at.api((await createApiKey(owner)).key);
   const { dry_run_token } = (await program.post(`/v1/device/${door()}/command`, { action: 'unlock' })).body;

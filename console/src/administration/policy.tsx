@@ -37,8 +37,8 @@ export function PolicyPage() {
         <div>
           <h1>Safety policy</h1>
           <p className="quiet">
-            Rules for confirming critical commands and changes that make something weaker. They also apply to pending
-            confirmations.
+            Rules for confirming critical commands and critical changes. Stricter rules also apply to what waits; looser
+            ones do not.
           </p>
         </div>
       </header>

@@ -85,6 +85,20 @@ export function addChangeRequests(program: Command, io: Io): void {
   addDecisions(changes, io);
 }
 
+interface Applied {
+  status: string;
+  result?: { new_secret?: string | null };
+}
+
+/** A new secret of a device is in no other answer. */
+function showApplied(io: Io, { status, result }: Applied): void {
+  io.out(colorStatus(io, status));
+  const secret = result?.new_secret ?? null;
+  if (secret === null) return;
+  printRecord(io, { new_secret: secret });
+  io.err(io.errColors.yellow('new_secret: It is shown only once: store it on the device.'));
+}
+
 function addDecisions(changes: Command, io: Io): void {
   changes
     .command('approve <change-id>')
@@ -93,16 +107,15 @@ function addDecisions(changes: Command, io: Io): void {
     .action(async (id: string, { yes }: { yes?: boolean }, command: Command) => {
       const client = createCliContext(io, command);
       if (!yes) await requestApproval(client, id);
-      const body = await client.api.post<{ status: string }>(changePath(id, '/approve'));
-      client.show(body, ({ status }) => io.out(colorStatus(io, status)));
+      client.show(await client.api.post<Applied>(changePath(id, '/approve')), (applied) => showApplied(io, applied));
     });
   changes
     .command('confirm <change-id> <dry-run-token>')
     .description('Applies a change with the token of its dry run.')
     .action(async (id: string, token: string, _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
-      const body = await api.post<{ status: string }>(changePath(id, '/confirm'), { dry_run_token: token });
-      show(body, ({ status }) => io.out(colorStatus(io, status)));
+      const body = await api.post<Applied>(changePath(id, '/confirm'), { dry_run_token: token });
+      show(body, (applied) => showApplied(io, applied));
     });
   changes
     .command('refuse <change-id>')

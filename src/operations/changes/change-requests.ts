@@ -9,6 +9,7 @@ import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.
 import { jsonObject, reason } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { EpochMs, Json, JsonObject, Uuid } from '../../domain/values.ts';
+import { usesAgentKey } from '../agent-keys.ts';
 import { callerRefusal } from '../caller-authorization.ts';
 import { type CommittedTenant, readTenant } from '../commands/gateway-facts.ts';
 import { flagRefusal } from '../flag-refusal.ts';
@@ -261,7 +262,7 @@ type ConfirmServices = Pick<Services, (typeof confirmableNeeds)[number]>;
 
 /** Keeps stored answers from callers who may not confirm the change. */
 async function checkDecisionPolicy(
-  services: Pick<Services, 'actors' | 'store'>,
+  services: Pick<Services, 'actors' | 'agentTokens' | 'store'>,
   { input, caller }: Pick<Confirmation, 'input' | 'caller'>,
 ): Promise<Outcome<null>> {
   const found = await findChange(services, caller, input.change_id);
@@ -274,14 +275,16 @@ async function checkDecisionPolicy(
 
 /** Checks the tenant's policy and, unless it is null, the token. */
 async function confirmationRefusal(
-  services: Pick<Services, 'actors'>,
+  services: Pick<Services, 'actors' | 'agentTokens'>,
   caller: Caller,
   request: ChangeRequest,
   tokenHash: string | null,
 ): Promise<{ ok: false; refusal: Refusal } | null> {
   const claim = tokenHash === null ? { inbox: true as const } : { holdsToken: tokenHash === request.tokenHash };
+  const agentKey = await usesAgentKey(services, [request.requestedBy, caller.principal]);
+  // Read last, so that a policy changed during the lookup applies.
   const rules = changeRules(await readTenant(services, caller), request);
-  const allowed = mayConfirm(rules, request.requestedBy, caller.principal, claim);
+  const allowed = mayConfirm(rules, request.requestedBy, caller.principal, { ...claim, agentKey });
   return allowed.ok ? null : allowed;
 }
 

@@ -9,7 +9,7 @@ import type { Operation, Services } from '../operation.ts';
 
 /** The services that confirmable operations need, for the operations that run them after a confirmation. */
 export const confirmableNeeds = [
-  ...(['actors', 'artifacts', 'audit', 'clock', 'flags', 'locks', 'log', 'manifests', 'newId'] as const),
+  ...(['actors', 'agentTokens', 'artifacts', 'audit', 'clock', 'flags', 'locks', 'log', 'manifests', 'newId'] as const),
   ...(['seal', 'settings', 'store'] as const),
 ] as const;
 

@@ -15,6 +15,7 @@ import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Json, JsonObject, Principal } from '../../domain/values.ts';
 import { payloadHash } from '../../protocol/canonical.ts';
+import { usesAgentKey } from '../agent-keys.ts';
 import { originOf } from '../audit-recording.ts';
 import { readTenant } from '../commands/gateway-facts.ts';
 import { isoTime } from '../inputs.ts';
@@ -71,7 +72,7 @@ export interface ProposedChange {
   namesState?: true;
 }
 
-type ChangeServices = Pick<Services, 'actors' | 'audit' | 'clock' | 'newId' | 'store'>;
+type ChangeServices = Pick<Services, 'actors' | 'agentTokens' | 'audit' | 'clock' | 'newId' | 'store'>;
 
 /**
  * Applies a change that needs no confirmation or was confirmed, and otherwise stores it as a change request and answers 409
@@ -102,20 +103,22 @@ export async function applyOrRequest<Output>(
 
 /** Whether the caller needs no confirmation, because the policy lets them confirm their own critical change. */
 async function mayActAlone(
-  services: Pick<Services, 'actors'>,
+  services: Pick<Services, 'actors' | 'agentTokens'>,
   caller: Caller,
   { operation }: ProposedChange,
 ): Promise<boolean> {
   if (changeKinds[operation] !== 'critical') return false;
-  const { snapshot } = await readTenant(services, caller);
   const { principal } = caller;
-  return mayConfirm(snapshot.context.fixed.policy, principal, principal, { inbox: true }).ok;
+  const agentKey = await usesAgentKey(services, [principal]);
+  // Read last, so that a policy changed during the lookup applies.
+  const { snapshot } = await readTenant(services, caller);
+  return mayConfirm(snapshot.context.fixed.policy, principal, principal, { inbox: true, agentKey }).ok;
 }
 
 const asJson = (value: ChangePreview | null): Json => value as unknown as Json;
 
 async function requestChange(
-  services: ChangeServices,
+  services: Pick<Services, 'actors' | 'audit' | 'clock' | 'newId' | 'store'>,
   call: Call<unknown> & { requestedBy?: Principal },
   { operation, subject, base, preview }: ProposedChange & { preview: ChangePreview },
 ): Promise<Outcome<Answer<ChangeDryRun>>> {

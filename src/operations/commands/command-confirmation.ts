@@ -9,7 +9,7 @@ import { confirmationDeadline, isNormalDryRun } from '../../machines/command-jud
 import type { CommandContext, CommandEvent, CommandFixed } from '../../machines/command-types.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
-import { keyEntry } from '../../services/agent-tokens.ts';
+import { usesAgentKey } from '../agent-keys.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
 import type { Answer, Call, Caller, Services } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
@@ -112,16 +112,6 @@ export async function sendConfirmation(
     preview_hash: hashPreview(preview),
   };
   return done({ status: 409, body });
-}
-
-/** Whether one of the principals used an API key that was presented at `/mcp`. */
-async function usesAgentKey(
-  { agentTokens }: Pick<Services, 'agentTokens'>,
-  principals: readonly Principal[],
-): Promise<boolean> {
-  for (const { id, key } of principals)
-    if (key !== undefined && (await agentTokens.has(id, keyEntry(key)))) return true;
-  return false;
 }
 
 /**

@@ -57,7 +57,7 @@ interface KeyChange {
   preview(device: CommittedDevice): ChangePreview | null;
 }
 
-type KeyChangeServices = Pick<Services, 'actors' | 'audit' | 'clock' | 'locks' | 'newId' | 'store'>;
+type KeyChangeServices = Pick<Services, 'actors' | 'agentTokens' | 'audit' | 'clock' | 'locks' | 'newId' | 'store'>;
 
 /**
  * Runs a change of the device's keys under its lock, or requests its confirmation. Stored idempotency answers with a
@@ -143,7 +143,7 @@ export const rotateSecret = operation({
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
   // `public_key` is required only from devices that generate their keys.
   example: { input: {} },
-  needs: ['actors', 'audit', 'clock', 'locks', 'newId', 'seal', 'store'],
+  needs: ['actors', 'agentTokens', 'audit', 'clock', 'locks', 'newId', 'seal', 'store'],
   run(services, call) {
     const { principal: by } = call.caller;
     const preview = (device: CommittedDevice): ChangePreview | null => {
@@ -218,7 +218,7 @@ export const reinstateDevice = operation({
   audit: 'journal',
   refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION', 'CONFLICT', 'BETA_LIMIT_REACHED'],
   example: { input: { reason: 'Found in storage' } },
-  needs: ['actors', 'audit', 'clock', 'locks', 'log', 'newId', 'seal', 'settings', 'store'],
+  needs: ['actors', 'agentTokens', 'audit', 'clock', 'locks', 'log', 'newId', 'seal', 'settings', 'store'],
   run(services, call) {
     const { reason } = call.input;
     const { principal: by } = call.caller;
@@ -258,7 +258,7 @@ export const revokeDevice = operation({
   inMaintenance: true,
   refuses: ['NOT_FOUND', 'CONFLICT'],
   example: { input: { reason: 'Lost in transit' } },
-  needs: ['actors', 'audit', 'clock', 'locks', 'newId', 'store'],
+  needs: ['actors', 'agentTokens', 'audit', 'clock', 'locks', 'newId', 'store'],
   run(services, call) {
     const { reason } = call.input;
     const { principal: by } = call.caller;

@@ -106,7 +106,7 @@ const replacing = {
 
 export const registerManifest = operation({
   ...replacing,
-  needs: ['actors', 'audit', 'clock', 'manifests', 'newId', 'store'],
+  needs: ['actors', 'agentTokens', 'audit', 'clock', 'manifests', 'newId', 'store'],
   name: 'registerManifest',
   summary: 'Register a manifest for a device, replacing its automatic one',
   responses: {
@@ -124,7 +124,7 @@ export const registerManifest = operation({
 
 export const updateManifest = operation({
   ...replacing,
-  needs: ['actors', 'audit', 'clock', 'manifests', 'newId', 'store'],
+  needs: ['actors', 'agentTokens', 'audit', 'clock', 'manifests', 'newId', 'store'],
   name: 'updateManifest',
   summary: "Replace a device's own manifest; requires the version that it replaces, in the body or in If-Match",
   responses: {
@@ -164,7 +164,7 @@ export async function storedManifestBase({ store }: Pick<Services, 'store'>, inp
 /** Names of the operations that send these events. */
 const operationNames = { 'manifest.register': 'registerManifest', 'manifest.update': 'updateManifest' } as const;
 
-type PutServices = Pick<Services, 'actors' | 'audit' | 'clock' | 'manifests' | 'newId' | 'store'>;
+type PutServices = Pick<Services, 'actors' | 'agentTokens' | 'audit' | 'clock' | 'manifests' | 'newId' | 'store'>;
 
 /**
  * Compares the new manifest with the current one, and publishes it or requests its confirmation. The device's actor

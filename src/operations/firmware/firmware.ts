@@ -195,7 +195,7 @@ export const releaseFirmware = operation({
     input: { rollout_percent: 25 },
     output: { status: 'released', id: RELEASE_EXAMPLE.id, release: RELEASE_EXAMPLE },
   },
-  needs: ['actors', 'artifacts', 'audit', 'clock', 'locks', 'newId', 'store'],
+  needs: ['actors', 'agentTokens', 'artifacts', 'audit', 'clock', 'locks', 'newId', 'store'],
   async run(services, call) {
     const { input, caller } = call;
     const signing = await services.store.firmwareSigning.find(tenantOf(caller));

@@ -51,10 +51,12 @@ export interface ChainState {
  */
 export interface AuditChainStore {
   /**
-   * A position up to which no entry can be added any more: every transaction that has assigned one has ended. Null while
-   * such a transaction is still running.
+   * The last position that was assigned. No entry up to it can be added any more when `isSettled` is true of the
+   * transaction.
    */
-  horizon(): Promise<number | null>;
+  mark(): Promise<{ position: number; transaction: string }>;
+  /** Whether every transaction that has assigned a position up to that of the mark has ended. */
+  isSettled(transaction: string): Promise<boolean>;
   /** Tenants of the page after `after`, by id, that have entries which are not sealed, and the end of the page. */
   unsealedTenants(after: Uuid, limit: number): Promise<{ tenants: Uuid[]; next: Uuid | null }>;
   state(tenantId: Uuid | null): Promise<ChainState>;

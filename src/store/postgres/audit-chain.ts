@@ -45,8 +45,8 @@ const blockOf = ({ first_at: firstAt, last_at: lastAt, ...rest }: BlockRow): Aud
 });
 
 export const auditChainStore = (database: Database): AuditChainStore => ({
-  async horizon() {
-    // The statements are separate so that each has a later snapshot than the one before.
+  async mark() {
+    // Separate statements: the transaction gets its id after every transaction that has assigned one of these positions.
     const [written] = await database.read<{ position: number }>({
       name: 'audit_position',
       text: 'select case when is_called then last_value else 0 end as position from audit_positions',
@@ -55,13 +55,16 @@ export const auditChainStore = (database: Database): AuditChainStore => ({
       name: 'audit_transaction',
       text: 'select pg_current_xact_id()::text as id',
     });
-    // Every transaction that has assigned one of these positions has a lower id than this one.
-    const [settled] = await database.read<{ settled: boolean }>({
+    return { position: written?.position ?? 0, transaction: own?.id ?? '' };
+  },
+
+  async isSettled(transaction) {
+    const [row] = await database.read<{ settled: boolean }>({
       name: 'audit_settled',
       text: 'select pg_snapshot_xmin(pg_current_snapshot()) >= $1::text::xid8 as settled',
-      values: [own?.id ?? null],
+      values: [transaction],
     });
-    return settled?.settled === true && written !== undefined ? written.position : null;
+    return row?.settled === true;
   },
 
   async unsealedTenants(after, limit) {

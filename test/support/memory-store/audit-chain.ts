@@ -37,7 +37,12 @@ const blocksOf = (tables: Tables, tenantId: Uuid | null): AuditBlock[] => [
 
 export const auditChainStore = (session: Session): AuditChainStore => ({
   // A statement is a whole transaction, so none is running.
-  horizon: () => session.read('auditChain.horizon', [], (tables) => tables.auditPositions.get('last') ?? 0),
+  mark: () =>
+    session.read('auditChain.mark', [], (tables) => ({
+      position: tables.auditPositions.get('last') ?? 0,
+      transaction: '1',
+    })),
+  isSettled: (transaction) => session.read('auditChain.isSettled', [transaction], (_, settled) => settled === '1'),
 
   unsealedTenants: (after, limit) =>
     session.read('auditChain.unsealedTenants', [after, limit], (tables, after, limit) => {
