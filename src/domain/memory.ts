@@ -18,7 +18,7 @@ export interface Memory {
   source: string;
   /** The credential that wrote it; null if the version that stored it did not record one. */
   writer: MemoryAuthority | null;
-  /** The last person who adopted it; null: nobody. */
+  /** The last person who adopted it; null: not adopted. */
   adoption: (MemoryAuthority & { at: EpochMs }) | null;
   createdAt: EpochMs;
   /** When the memory is deleted. */
