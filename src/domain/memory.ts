@@ -53,6 +53,21 @@ export function steeringAuthority(memory: Pick<Memory, 'writer' | 'adoption' | '
   return memory.writer ?? { by: { kind: 'user', id: memory.source.slice('user:'.length) }, scopes: null };
 }
 
+/**
+ * What decides under whose permissions a memory counts: the credential that adopted or wrote it, or its source if no
+ * writer is recorded. Memories with equal values may all be planned with, or none of them.
+ */
+export function memoryAuthorOf({
+  adoption,
+  writer,
+  source,
+}: Pick<Memory, 'writer' | 'adoption' | 'source'>): MemoryAuthor {
+  if (adoption === null) return writer ?? source;
+  const { at: _, ...authority } = adoption;
+  return authority;
+}
+export type MemoryAuthor = MemoryAuthority | string;
+
 /** Observations steer nothing and are never suggestions. */
 export const isSuggestion = (memory: Pick<Memory, 'kind' | 'writer' | 'adoption' | 'source'>): boolean =>
   memory.kind !== 'observation' && steeringAuthority(memory) === null;

@@ -5,6 +5,7 @@ import {
   isSuggestion,
   MAX_SHAPING_MEMORIES,
   type Memory,
+  memoryAuthorOf,
   memorySourceOf,
   memoryWriterOf,
   steeringAuthority,
@@ -54,6 +55,13 @@ it.each<[string, Pick<Memory, 'writer' | 'source'>, string]>([
 
 it('a memory of a user without a recorded writer steers with all scopes of the role', () => {
   expect(steeringAuthority({ writer: null, adoption: null, source: 'user:u' })).toEqual(by({}));
+});
+
+it('a memory counts under the credential that adopted it, else under its writer, else under its source', () => {
+  const memory = { writer: person, adoption: null, source: 'user:u' };
+  expect(memoryAuthorOf(memory)).toEqual(person);
+  expect(memoryAuthorOf({ ...memory, adoption: { ...by({ id: 'other' }), at: 7 } })).toEqual(by({ id: 'other' }));
+  expect(memoryAuthorOf({ ...memory, writer: null })).toBe('user:u');
 });
 
 it('the memories of a plan name their steps once, up to a maximum', () => {

@@ -6,8 +6,9 @@ import type { Flags } from '../../services/flags.ts';
 import { SuspensionTimers } from '../../services/suspension-timers.ts';
 import { activeContextOf, activeContexts, cognitionRefusal, findContext, tenantOfContext } from './contexts.ts';
 import type { ActiveContext, Cognition, World, WorldQuery } from './contract.ts';
+import { memoriesOf } from './memory-authority.ts';
 import { SidecarHandlers, type SidecarServices } from './sidecar-handlers.ts';
-import { makeWorldReader, memoriesOf, type WorldReader } from './world.ts';
+import { makeWorldReader, type WorldReader } from './world.ts';
 
 /** The cognitive layer, one per process: from its creation `services.sidecar` is notified of changes of contexts. */
 export class CognitiveLayer implements Cognition, SizeReporter {

@@ -1,6 +1,15 @@
-import { type Memory, type MemoryAuthority, type ShapingMemory, steeringAuthority } from '../../domain/memory.ts';
+import {
+  type Memory,
+  type MemoryAuthor,
+  type MemoryAuthority,
+  type MemoryKind,
+  memoryAuthorOf,
+  type ShapingMemory,
+  steeringAuthority,
+} from '../../domain/memory.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
-import type { Uuid } from '../../domain/values.ts';
+import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { Position } from '../../store/contract.ts';
 import type { Services } from '../operation.ts';
 import { type CreatorServices, loadCreator } from '../plans/plan-step-resolver.ts';
 
@@ -9,17 +18,51 @@ import { type CreatorServices, loadCreator } from '../plans/plan-step-resolver.t
 
 export type MemoryServices = CreatorServices & Pick<Services, 'store' | 'clock'>;
 
-/** The memories that a sidecar may plan with now. */
-export async function plannableMemories(
-  services: CreatorServices,
-  tenantId: Uuid,
-  memories: readonly Memory[],
-): Promise<Memory[]> {
-  const allowed = await Promise.all(memories.map((memory) => isPlannable(services, tenantId, memory)));
-  return memories.filter((_, index) => allowed[index]);
+/** In the order in which they are sent. */
+const MAX_SENT = { preference: 100, routine: 100, observation: 50 } as const satisfies Record<MemoryKind, number>;
+
+/**
+ * The newest memories of the tenant that the sidecar may plan with, at most `MAX_SENT` of each kind. Memories that it may
+ * not plan with displace none of them.
+ */
+export async function memoriesOf(services: MemoryServices, tenantId: Uuid): Promise<readonly Memory[]> {
+  const now = services.clock.now();
+  const memories: Memory[] = [];
+  for (const kind of Object.keys(MAX_SENT) as MemoryKind[])
+    memories.push(...(await newestPlannable(services, tenantId, kind, now)));
+  return memories;
 }
 
-async function isPlannable(services: CreatorServices, tenantId: Uuid, memory: Memory): Promise<boolean> {
+/**
+ * Reads pages until enough memories are found. Each page leaves out the authors that were refused before, so one author
+ * costs at most one page more, however many memories they wrote.
+ */
+async function newestPlannable(
+  services: MemoryServices,
+  tenantId: Uuid,
+  kind: MemoryKind,
+  now: EpochMs,
+): Promise<Memory[]> {
+  const most = MAX_SENT[kind];
+  const found: Memory[] = [];
+  const notBy: MemoryAuthor[] = [];
+  let after: Position | undefined;
+  do {
+    const filter = { kind, suggestion: false, notBy };
+    const { items, next } = await services.store.memories.list(tenantId, filter, now, most, after);
+    const allowed = await arePlannable(services, tenantId, items);
+    found.push(...items.filter((_, index) => allowed[index]));
+    notBy.push(...items.filter((_, index) => !allowed[index]).map(memoryAuthorOf));
+    after = next ?? undefined;
+  } while (after !== undefined && found.length < most);
+  return found.slice(0, most);
+}
+
+const arePlannable = (services: CreatorServices, tenantId: Uuid, memories: readonly Memory[]): Promise<boolean[]> =>
+  Promise.all(memories.map((memory) => isPlannable(services, tenantId, memory)));
+
+/** Whether a sidecar may plan with this memory now. */
+export async function isPlannable(services: CreatorServices, tenantId: Uuid, memory: Memory): Promise<boolean> {
   const authority =
     memory.kind === 'observation' ? await observationAuthority(services, memory) : steeringAuthority(memory);
   if (authority === null) return false;
@@ -49,8 +92,7 @@ export async function loadShapingMemories(
 ): Promise<Outcome<Omit<ShapingMemory, 'steps'>[]>> {
   if (ids.length === 0) return done([]);
   const found = await services.store.memories.find(tenantId, ids, services.clock.now());
-  const allowed = await plannableMemories(services, tenantId, found);
-  if (allowed.length < found.length)
+  if ((await arePlannable(services, tenantId, found)).includes(false))
     return refuse('NOT_FOUND', 'The node names a memory that may not be planned with.');
   const order = [...new Set(ids)];
   return done(

@@ -2,7 +2,6 @@ import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { ContextInput } from '../../domain/cognition.ts';
 import type { SizeReporter } from '../../domain/collection-sizes.ts';
-import type { Memory } from '../../domain/memory.ts';
 import type { Json, JsonObject, Milliseconds, Uuid } from '../../domain/values.ts';
 import { isOnline } from '../../machines/device-record.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
@@ -11,9 +10,8 @@ import type { Position } from '../../store/contract.ts';
 import { belongsTo, type CommittedDevice, isRevoked } from '../devices/device-view.ts';
 import type { Services } from '../operation.ts';
 import { MAX_WORLD_DEVICES, type World, type WorldDevice, type WorldQuery } from './contract.ts';
-import { type MemoryServices, plannableMemories } from './memory-authority.ts';
 
-// The sidecar's view of a tenant: the devices in reach of a context, and memories.
+// The sidecar's view of a tenant: the devices in reach of a context.
 
 const PAGE = 200;
 /** Cached room names; rooms cannot be renamed. */
@@ -124,20 +122,4 @@ async function hashOfAll(devices: readonly WorldDevice[]): Promise<string> {
     from = performance.now();
   }
   return payloadHash(lines);
-}
-
-const MAX_MEMORIES = { preference: 100, routine: 100, observation: 50 } as const;
-
-/** The tenant's memories that the sidecar may plan with, bounded by kind. Suggestions take no place of others. */
-export async function memoriesOf(services: MemoryServices, tenantId: Uuid): Promise<readonly Memory[]> {
-  const { store, clock } = services;
-  const now = clock.now();
-  const read = (kind: keyof typeof MAX_MEMORIES) =>
-    store.memories.list(tenantId, { kind, suggestion: false }, now, MAX_MEMORIES[kind]);
-  const pages = [await read('preference'), await read('routine'), await read('observation')];
-  return plannableMemories(
-    services,
-    tenantId,
-    pages.flatMap(({ items }) => items),
-  );
 }

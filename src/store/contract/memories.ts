@@ -1,5 +1,5 @@
 import type { Position } from '../../domain/cursor.ts';
-import type { Memory, MemoryAuthority, MemoryKind } from '../../domain/memory.ts';
+import type { Memory, MemoryAuthor, MemoryAuthority, MemoryKind } from '../../domain/memory.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { IdempotencyRow } from './idempotency.ts';
 import type { Page } from './page.ts';
@@ -12,6 +12,8 @@ export interface MemoryFilter {
   text?: string;
   /** Only suggestions, or only other memories (`isSuggestion`). */
   suggestion?: boolean;
+  /** Without the memories of these (`memoryAuthorOf`). */
+  notBy?: readonly MemoryAuthor[];
 }
 
 /** Memories that agents store. An expired one is treated as absent, whether it was pruned or not. */
@@ -25,7 +27,7 @@ export interface AgentMemoryStore {
   list(tenantId: Uuid, filter: MemoryFilter, now: EpochMs, limit: number, after?: Position): Promise<Page<Memory>>;
   /** Those of these memories that exist, in any order. */
   find(tenantId: Uuid, ids: readonly Uuid[], now: EpochMs): Promise<Memory[]>;
-  /** Replaces an earlier adoption; null if it does not exist. */
+  /** Replaces an earlier adoption; null if the memory does not exist. */
   adopt(
     tenantId: Uuid,
     id: Uuid,

@@ -33,10 +33,13 @@ const unexpired = (now: string): string => `(expires_at is null or expires_at > 
 const isSuggestionSql = `(kind <> 'observation' and adopted_by is null and case when written_by is null
     then source not like 'user:%' else coalesce(written_by->'by'->>'person', '') <> 'true' end)`;
 
+/** `memoryAuthorOf` of the domain. */
+const authorSql = `coalesce(adopted_by - 'at', written_by, to_jsonb(source))`;
+
 /** The tenant's id as a lexeme in `search`. */
 const tenantLexeme = (tenant: string): string => `replace((${tenant}::uuid)::text, '-', '')`;
 
-const text = `websearch_to_tsquery('simple', $9)`;
+const text = `websearch_to_tsquery('simple', $10)`;
 /** A text without a lexeme matches nothing; as a query it would not restrict the result. */
 const matchingText = `and numnode(${text}) > 0 and search @@ (${tenantLexeme('$1')}::tsquery && ${text})`;
 
@@ -44,8 +47,9 @@ const listQuery = (matching: string): string => `select ${columns} from memories
   where tenant_id = $1 and (created_at, id) < ($2, $3) and ${unexpired('$4')}
     and ($5::text is null or kind = $5) and ($6::text is null or subject = $6) and ($7::text is null or tags ? $7)
     and ($8::boolean is null or ${isSuggestionSql} = $8)
+    and ${authorSql} not in (select jsonb_array_elements($9::jsonb))
     ${matching}
-  order by created_at desc, id desc limit $${matching === '' ? 9 : 10}`;
+  order by created_at desc, id desc limit $${matching === '' ? 10 : 11}`;
 
 export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
   async insert(memory, most, idempotency) {
@@ -84,8 +88,9 @@ export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
     return rows.length > 0;
   },
 
-  async list(tenantId, { kind = null, subject = null, tag = null, suggestion = null, text }, now, limit, after) {
-    const values = [tenantId, ...descendingStart(after), now, kind, subject, tag, suggestion];
+  async list(tenantId, filter, now, limit, after) {
+    const { kind = null, subject = null, tag = null, suggestion = null, notBy = [], text } = filter;
+    const values = [tenantId, ...descendingStart(after), now, kind, subject, tag, suggestion, JSON.stringify(notBy)];
     const rows = await database.read<Row>(
       text === undefined
         ? { name: 'memories', text: listQuery(''), values: [...values, limit + 1] }

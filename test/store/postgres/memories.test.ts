@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Memory } from '../../../src/domain/memory.ts';
+import type { Memory, MemoryAuthor } from '../../../src/domain/memory.ts';
 import type { MemoryFilter } from '../../../src/store/contract/memories.ts';
 import { idempotencyRow, newId } from '../../support/actor-commits.ts';
 import { fc } from '../../support/properties.ts';
@@ -66,6 +66,32 @@ eachStore('agent memory', (backend) => {
     expect((await store().list(tenant, { suggestion: true }, at, 9)).items).toEqual(newestFirst(suggestions));
     expect((await store().list(tenant, { suggestion: false }, at, 9)).items).toEqual(newestFirst(others));
     expect(await found(tenant, { suggestion: true, text: 'lamp' })).toHaveLength(4);
+  });
+
+  it('leaves out the memories of given authors, whatever else they have in common', async () => {
+    const tenant = newId();
+    const [one, other] = [newId(), newId()];
+    const by = (id: string, scopes: ('write:memory' | 'execute:commands')[] | null = null, more = {}) => ({
+      by: { kind: 'user' as const, id, ...more },
+      scopes,
+    });
+    const memories = [
+      await keep(tenant, { writer: by(one) }),
+      await keep(tenant, { writer: by(one, ['write:memory']) }),
+      await keep(tenant, { writer: by(one, null, { key: 'k' }) }),
+      await keep(tenant, { writer: by(other), adoption: { ...by(one), at: 7 } }),
+      await keep(tenant, { source: 'user:u' }),
+      await keep(tenant, { source: 'key:k' }),
+    ];
+    const without = async (...notBy: MemoryAuthor[]) => {
+      const ids = await found(tenant, { notBy });
+      return memories.flatMap(({ id }, index) => (ids.includes(id) ? [] : [index]));
+    };
+    expect(await without()).toEqual([]);
+    expect(await without(by(one))).toEqual([0, 3]);
+    expect(await without(by(one, ['write:memory']), by(other))).toEqual([1]);
+    expect(await without(by(one, null, { key: 'k' }), 'user:u')).toEqual([2, 4]);
+    expect(await found(tenant, { notBy: [by(one)], text: 'lamp' })).toHaveLength(4);
   });
 
   it('finds entries of the tenant by id, and adopts them', async () => {

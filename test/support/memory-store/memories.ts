@@ -1,5 +1,6 @@
-import { isSuggestion, type Memory } from '../../../src/domain/memory.ts';
-import type { EpochMs, Uuid } from '../../../src/domain/values.ts';
+import { jsonEqual } from '../../../src/domain/json/value.ts';
+import { isSuggestion, type Memory, memoryAuthorOf } from '../../../src/domain/memory.ts';
+import type { EpochMs, Json, Uuid } from '../../../src/domain/values.ts';
 import type { AgentMemoryStore, MemoryFilter } from '../../../src/store/contract/memories.ts';
 import { bigint, type Columns, jsonb, nullable, refuse, rowOf, text, uuid } from './columns.ts';
 import type { Tables } from './database.ts';
@@ -30,13 +31,16 @@ function makeRoom(tables: Tables, tenantId: Uuid, now: EpochMs, most: number): b
   return deletable.length >= needed;
 }
 
-function matchesFilter(memory: Memory, { kind, subject, tag, text: query, suggestion }: MemoryFilter): boolean {
+function matchesFilter(memory: Memory, filter: MemoryFilter): boolean {
+  const { kind, subject, tag, text: query, suggestion, notBy = [] } = filter;
+  const author = memoryAuthorOf(memory) as unknown as Json;
   const { subject: about, content, tags, tenantId } = memory;
   return (
     (kind === undefined || memory.kind === kind) &&
     (subject === undefined || about === subject) &&
     (tag === undefined || tags.includes(tag)) &&
     (suggestion === undefined || isSuggestion(memory) === suggestion) &&
+    !notBy.some((one) => jsonEqual(one as unknown as Json, author)) &&
     (query === undefined || matches([about, content, ...tags].join('\n'), tenantId, query))
   );
 }

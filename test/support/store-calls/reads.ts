@@ -188,7 +188,20 @@ const records: Record<string, Read> = {
   memories: ({ memories }, model) =>
     each(ids(model, 'tenant', 2), (tenantId) =>
       each(
-        [{}, { tag: 't1' }, { text: 'lamp light' }, { text: '-lamp' }, { suggestion: true }, { suggestion: false }],
+        [
+          ...[
+            {},
+            { tag: 't1' },
+            { text: 'lamp light' },
+            { text: '-lamp' },
+            { suggestion: true },
+            { suggestion: false },
+          ],
+          ...[
+            { notBy: ['s'] },
+            { notBy: [{ by: { kind: 'user', id: model.id('user', 0), person: true }, scopes: null }] },
+          ],
+        ] as const,
         (filter) => pages((after) => memories.list(tenantId, filter, 2 * DAY, 3, after)),
       ),
     ),
