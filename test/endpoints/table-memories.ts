@@ -7,6 +7,14 @@ async function observation(world: World): Promise<string> {
   return memory.id;
 }
 
+/** A routine of a key, which any person may adopt. */
+async function suggestion(world: World): Promise<string> {
+  const { key } = await world.apiKey();
+  const body = { kind: 'routine', content: 'Good night: all lights off.' };
+  const { memory } = (await world.call('POST', '/memories', body, { token: key })).body;
+  return memory.id;
+}
+
 // Specification §2, agent memory; contract §6.
 export const memoryRows: readonly Row[] = [
   {
@@ -33,7 +41,7 @@ export const memoryRows: readonly Row[] = [
   {
     ...{ method: 'POST', path: '/memories/{id}/adopt', role: 'user', scope: 'write:memory', status: 200, person: true },
     alsoScope: 'execute:commands',
-    request: async (world) => ({ path: `/memories/${await world.memory()}/adopt`, body: {} }),
+    request: async (world) => ({ path: `/memories/${await suggestion(world)}/adopt`, body: {} }),
     refusals: { CONFLICT: async (world) => ({ path: `/memories/${await observation(world)}/adopt`, body: {} }) },
   },
 ];

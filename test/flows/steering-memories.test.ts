@@ -94,6 +94,60 @@ describe('a routine of a credential that may only write memories', () => {
   });
 });
 
+describe('a routine of a person whose token may only write memories', () => {
+  it('displaces none that may steer, however many newer ones there are', async () => {
+    const { id } = await memoryOf(owner, { kind: 'routine', subject: 'Movie', content: 'turn off the lamp' });
+    const sub = randomUUID();
+    const { email } = await inviteMember(at, owner, 'user', sub);
+    const narrow = at.api(await at.token(sub, { email, scope: 'write:memory' }));
+    for (let n = 0; n < 110; n++) await memoryOf(narrow, { ...hostile, subject: n === 0 ? 'Movie' : `Movie ${n}` });
+    const plan = await waitForPlan(owner, await submitGoal(owner, 'movie'), 'succeeded');
+    expect(plan.cognition.memories.map((one: { id: string }) => one.id)).toEqual([id]);
+    expect(stepsOf(plan)).toEqual(['turn_off']);
+  });
+});
+
+describe('adopting a routine that steers already', () => {
+  const party = { kind: 'routine', subject: 'Party', content: 'turn off the lamp' };
+
+  it('changes nothing for its writer, and is refused to others', async () => {
+    const written = await memoryOf(owner, party);
+    const member = await inviteMember(at, owner, 'user');
+    const path = `/v1/memories/${written.id}/adopt`;
+    expect((await owner.post(path, {})).body.memory).toEqual(written);
+    const refused = await member.post(path, {});
+    expect([codeOf(refused), refused.body.detail]).toEqual([
+      [409, 'CONFLICT'],
+      'This routine already steers goals, with the permissions of another user.',
+    ]);
+    expect((await owner.get('/v1/memories')).body.memories).toEqual([written]);
+  });
+
+  it('does not replace the user who adopted it, also if several adopt it at the same time', async () => {
+    const { key } = await createApiKey(owner, { scopes: ['write:memory'] });
+    const { id } = await memoryOf(at.api(key), party);
+    const members = [await inviteMember(at, owner, 'user'), await inviteMember(at, owner, 'user')];
+    const path = `/v1/memories/${id}/adopt`;
+    const answers = await Promise.all(members.map((member) => member.post(path, {})));
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 409]);
+    const first = members[answers.findIndex(({ status }) => status === 200)];
+    const adopted = answers.find(({ status }) => status === 200)?.body.memory;
+    expect(adopted.adopted_by).toBe(first?.userId);
+    expect((await first?.post(path, {}))?.body.memory).toEqual(adopted);
+    expect(codeOf(await owner.post(path, {}))).toEqual([409, 'CONFLICT']);
+    expect((await owner.get('/v1/memories')).body.memories).toEqual([adopted]);
+  });
+
+  it('passes it to another user once the first one may not send commands', async () => {
+    const member = await inviteMember(at, owner, 'user');
+    const { id } = await memoryOf(member, party);
+    expect((await owner.patch(`/v1/tenant/members/${member.userId}`, { role: 'viewer' })).status).toBe(200);
+    expect((await owner.post(`/v1/memories/${id}/adopt`, {})).body.memory.adopted_by).toBe(owner.userId);
+    const plan = await waitForPlan(owner, await submitGoal(owner, 'party'), 'succeeded');
+    expect(plan.cognition.memories).toMatchObject([{ id, adopted_by: owner.userId }]);
+  });
+});
+
 describe('a routine of an agent', () => {
   it('is a suggestion, whatever credential the agent has', async () => {
     const all = (await createApiKey(owner)).key;

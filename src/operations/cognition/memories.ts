@@ -9,6 +9,7 @@ import {
   memorySourceOf,
   memoryWriterOf,
   memoryWriters,
+  steeringAuthority,
 } from '../../domain/memory.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { allowsScope } from '../../domain/scopes.ts';
@@ -18,6 +19,7 @@ import type { Uuid } from '../../domain/values.ts';
 import { stripRequest } from '../commands/command-request.ts';
 import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
+import { isPlannable } from './memory-authority.ts';
 
 /** Per tenant. Beyond it the oldest observations are deleted, never preferences or routines. */
 const MAX_MEMORIES = 10_000;
@@ -221,21 +223,27 @@ export const adoptMemory = operation({
       },
     },
   },
-  needs: ['clock', 'store'],
-  async run(services, { input, caller, idempotent }) {
-    const found = await findMemory(services, caller, input.id);
-    if (!found.ok) return found;
-    if (found.value.kind === 'observation')
-      return refuse('CONFLICT', 'Only routines and preferences are adopted; observations steer nothing.');
-    const adoption = { ...authorityOf(caller), at: services.clock.now() };
-    const answer = { body: { memory: memoryBody({ ...found.value, adoption }) } };
-    const adopted = await services.store.memories.adopt(
-      tenantOf(caller),
-      input.id,
-      adoption,
-      idempotent?.toRow(answer),
-    );
-    return adopted === null ? notFound('memory') : done(answer);
+  needs: ['apiKeys', 'clock', 'locks', 'store', 'users'],
+  run(services, { input, caller, idempotent }) {
+    const { clock, locks, store } = services;
+    const tenantId = tenantOf(caller);
+    // Serialized, so that of two users only the first one adopts it.
+    return locks.exclusive(`memory:${tenantId}:${input.id}`, async () => {
+      const found = await findMemory(services, caller, input.id);
+      if (!found.ok) return found;
+      const memory = found.value;
+      if (memory.kind === 'observation')
+        return refuse('CONFLICT', 'Only routines and preferences are adopted; observations steer nothing.');
+      if (await isPlannable(services, tenantId, memory)) {
+        if (steeringAuthority(memory)?.by.id === caller.principal.id)
+          return done({ body: { memory: memoryBody(memory) } });
+        return refuse('CONFLICT', `This ${memory.kind} already steers goals, with the permissions of another user.`);
+      }
+      const adoption = { ...authorityOf(caller), at: clock.now() };
+      const answer = { body: { memory: memoryBody({ ...memory, adoption }) } };
+      const adopted = await store.memories.adopt(tenantId, input.id, adoption, idempotent?.toRow(answer));
+      return adopted === null ? notFound('memory') : done(answer);
+    });
   },
 });
 
