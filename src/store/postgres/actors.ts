@@ -102,13 +102,7 @@ export function actorStore(database: Database, counts: DeviceCounts, fence: Fenc
       return rows.map((row) => storedActor(kind, row));
     },
 
-    async commit(commits, options = {}) {
-      try {
-        return await committer.commit(commits, options);
-      } finally {
-        counts.committed(commits);
-      }
-    },
+    commit: (commits, options = {}) => counts.during(commits, () => committer.commit(commits, options)),
 
     async quarantine({ kind, id }, reason) {
       await database.write({

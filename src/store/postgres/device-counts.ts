@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
+import type { ActorRef } from '../../machines/outputs.ts';
 import type { ActorCommit } from '../contract.ts';
 
 const MAX_TENANTS = 10_000;
@@ -8,11 +9,14 @@ const MAX_TENANTS = 10_000;
 const LIFE_MS = 30_000;
 
 /**
- * Cache of each tenant's number of devices, invalidated by a commit that adds or removes a device. Only the owner of a
- * tenant writes its devices, so it sees every change; the counts are dropped when this process becomes the owner.
+ * Cache of each tenant's number of devices. Devices that this process adds are added to a cached count; a commit that
+ * removes one, or whose outcome is unknown, drops it. Only the owner of a tenant writes its devices, so it sees every
+ * change; the counts are dropped when this process becomes the owner.
  */
 export class DeviceCounts {
   readonly #counts = new LRUCache<Uuid, number>({ max: MAX_TENANTS, ttl: LIFE_MS });
+  /** Commits in progress that add or remove devices, by tenant: a count that is read meanwhile may include them or not. */
+  readonly #open = new Map<Uuid, number>();
   readonly #generation: () => number;
   #countedIn: number;
   #changes = 0;
@@ -30,7 +34,7 @@ export class DeviceCounts {
     const before = this.#changes;
     const counted = await count();
     this.#dropOutdated();
-    if (this.#changes === before) this.#counts.set(tenantId, counted);
+    if (this.#changes === before && !this.#open.has(tenantId)) this.#counts.set(tenantId, counted);
     return counted;
   }
 
@@ -43,15 +47,51 @@ export class DeviceCounts {
   }
 
   sizes(): CollectionSizes {
-    return { device_counts: this.#counts.size };
+    return { device_counts: this.#counts.size, open_device_counts: this.#open.size };
   }
 
-  /** Must be called after every commit, whatever its outcome. */
-  committed(actors: readonly ActorCommit[]): void {
-    for (const { ref, readVersion, columns, tenantId } of actors) {
-      if (ref.kind !== 'device' || (readVersion > 0 && columns.deleted !== true)) continue;
+  /** Runs a commit of these actors and follows what it changes. */
+  async during<T extends { lost: readonly ActorRef[] }>(
+    actors: readonly ActorCommit[],
+    commit: () => Promise<T>,
+  ): Promise<T> {
+    const changes = deviceChanges(actors);
+    if (changes.length === 0) return commit();
+    const tenants = new Set(changes.map(({ tenantId }) => tenantId));
+    for (const tenantId of tenants) this.#open.set(tenantId, (this.#open.get(tenantId) ?? 0) + 1);
+    try {
+      const outcome = await commit();
+      const lost = new Set(outcome.lost.map(({ id }) => id));
+      for (const change of changes) {
+        if (change.removed) this.#counts.delete(change.tenantId);
+        else if (!lost.has(change.id)) this.#add(change.tenantId);
+      }
+      return outcome;
+    } catch (error) {
+      for (const tenantId of tenants) this.#counts.delete(tenantId);
+      throw error;
+    } finally {
       this.#changes += 1;
-      this.#counts.delete(tenantId);
+      for (const tenantId of tenants) this.#close(tenantId);
     }
   }
+
+  #add(tenantId: Uuid): void {
+    const known = this.#counts.get(tenantId);
+    // With its first expiry: a wrong count, after an unknown outcome, must not live on.
+    if (known !== undefined) this.#counts.set(tenantId, known + 1, { noUpdateTTL: true });
+  }
+
+  #close(tenantId: Uuid): void {
+    const left = (this.#open.get(tenantId) ?? 1) - 1;
+    if (left === 0) this.#open.delete(tenantId);
+    else this.#open.set(tenantId, left);
+  }
 }
+
+/** The commits that add or remove a device. */
+const deviceChanges = (actors: readonly ActorCommit[]): { id: Uuid; tenantId: Uuid; removed: boolean }[] =>
+  actors.flatMap(({ ref, readVersion, columns, tenantId }) => {
+    const removed = columns.deleted === true;
+    return ref.kind === 'device' && (readVersion === 0 || removed) ? [{ id: ref.id, tenantId, removed }] : [];
+  });

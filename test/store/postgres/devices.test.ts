@@ -108,7 +108,7 @@ eachStore('devices', (backend) => {
     expect(await devices().placedIn(tenantId, { homeId })).toHaveLength(2);
   });
 
-  it('are counted again after each insertion or deletion', async () => {
+  it('are counted exactly after each insertion or deletion', async () => {
     const tenantId = newId();
     const counted: number[] = [await devices().count(tenantId)];
     const commit = deviceCommit({ tenantId });
