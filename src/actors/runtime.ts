@@ -4,6 +4,7 @@ import { type Lease, unlimitedLease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
 import type { Milliseconds } from '../domain/values.ts';
 import type { Store } from '../store/contract.ts';
+import type { Definitions } from './activator.ts';
 import { type RuntimeMeter, unmetered } from './contract.ts';
 import { EventBus } from './event-bus.ts';
 import { Outbox } from './outbox.ts';
@@ -13,7 +14,7 @@ import { ActorRegistry } from './registry.ts';
 import { RevokedDeviceCommands } from './revoked-device-commands.ts';
 import { DEFAULT_RUNTIME_LIMITS, type RuntimeLimits } from './runtime-limits.ts';
 import { ShardUnloader } from './shard-unloader.ts';
-import { type Definitions, Supervisor } from './supervisor.ts';
+import { Supervisor } from './supervisor.ts';
 import { Timers } from './timers.ts';
 import { VerificationWatches } from './verification-watches.ts';
 

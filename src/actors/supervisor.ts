@@ -3,11 +3,11 @@ import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { Lease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
-import { compiledMachine } from '../machines/compiled.ts';
-import type { ContextParts, MachineDefinition, MachineEvent } from '../machines/definition.ts';
+import type { ContextParts, MachineEvent } from '../machines/definition.ts';
 import type { ActorKind, ActorRef, VolatileOutput } from '../machines/outputs.ts';
-import type { ActorStore, OutboxRow, StoredActor, TimerRow } from '../store/contract.ts';
+import type { ActorStore, OutboxRow, TimerRow } from '../store/contract.ts';
 import { ActivationQueue } from './activation-queue.ts';
+import { Activator, type Definitions } from './activator.ts';
 import { Admission, bypassesLimits } from './admission.ts';
 import type { ActorDirectory } from './commit/enlist.ts';
 import { type BatchOutcomeHandler, GroupCommit } from './commit/group-commit.ts';
@@ -30,14 +30,10 @@ import { Deadlines } from './deadlines.ts';
 import type { Envelope, InternalSendOptions } from './envelope.ts';
 import type { EventBus } from './event-bus.ts';
 import { EventFailureHandler } from './event-failure-handler.ts';
-import { addressOf, createBlankActor, LiveActor } from './live-actor.ts';
-import { Loader } from './loader.ts';
+import type { LiveActor } from './live-actor.ts';
 import type { ShardOwnership } from './owned-shards.ts';
 import type { ActorRegistry, RegistryStats } from './registry.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
-
-/** Returns a machine's definition: the current one, or the version that wrote a stored actor. */
-export type Definitions = (kind: ActorKind, version?: number) => MachineDefinition;
 
 /** Hooks after a release, implemented by the other parts of the runtime. */
 export interface CommitHooks {
@@ -59,7 +55,6 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   #passivationScheduled = false;
 
   readonly #store: ActorStore;
-  readonly #definitions: Definitions;
   readonly #clock: Clock;
   readonly #lease: Lease;
   readonly #shards: ShardOwnership;
@@ -69,7 +64,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   readonly #admission: Admission;
   readonly #deadlines: Deadlines;
   readonly #failureHandler: EventFailureHandler;
-  readonly #loader: Loader;
+  readonly #activator: Activator;
   readonly #activationQueue: ActivationQueue;
   readonly #eventBus: EventBus;
   readonly groupCommit: GroupCommit;
@@ -95,7 +90,6 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   }) {
     this.#registry = parts.registry;
     this.#store = parts.store;
-    this.#definitions = parts.definitions;
     this.#clock = parts.clock;
     this.#lease = parts.lease;
     this.#shards = parts.shards;
@@ -105,11 +99,15 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     this.#admission = new Admission(parts.limits, parts.log);
     this.#deadlines = new Deadlines(parts.clock, parts.limits);
     this.#failureHandler = new EventFailureHandler(parts);
-    this.#loader = new Loader(parts.store, () => parts.shards.generation);
+    this.#activator = new Activator({
+      ...parts,
+      deadlines: this.#deadlines,
+      register: (actor) => this.#register(actor),
+    });
     this.#eventBus = parts.eventBus;
     this.#activationQueue = new ActivationQueue({
       deadlines: this.#deadlines,
-      load: (ref, isWanted) => this.#load(ref, isWanted),
+      load: (ref, isWanted) => this.#activator.load(ref, isWanted),
       enqueue: (actor) => this.groupCommit.enqueue(actor),
     });
     this.groupCommit = new GroupCommit({
@@ -121,7 +119,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
         getLive: (ref) => this.#registry.get(ref),
         findDeliverable: (ref) => (this.#activationQueue.pendingCount(ref) === 0 ? this.#registry.get(ref) : undefined),
         isUnused: (ref) => this.#activationQueue.pendingCount(ref) === 0 && !this.#registry.has(ref),
-        createBlank: (ref) => createBlankActor(ref, this.#definitions(ref.kind), this.#clock.now()),
+        createBlank: (ref) => this.#activator.createBlank(ref),
         register: (actor) => this.#register(actor),
         resolveSync: (output, batch) => this.#hooks.resolveSync(output, batch),
       },
@@ -150,7 +148,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     if (this.#registry.has(ref)) return Promise.reject(new ActorExists('the actor exists already'));
     const rejection = this.#admission.rejectionFor(0, internal);
     if (rejection) return Promise.reject(rejection);
-    const actor = createBlankActor(ref, this.#definitions(ref.kind), this.#clock.now());
+    const actor = this.#activator.createBlank(ref);
     this.#register(actor);
     const replyTo = Promise.withResolvers<Reply>();
     this.#enqueue(actor, event, internal, replyTo);
@@ -167,7 +165,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   async read<Context extends ContextParts>(ref: ActorRef): Promise<Committed<Context> | null> {
     if (!this.#lease.valid()) throw new LeaseExpired();
     const live = this.#registry.get(ref);
-    const actor = live && live.version > 0 ? live : await this.#readOrLoad(ref);
+    const actor = live && live.version > 0 ? live : await this.#activator.readOrLoad(ref);
     if (!actor || actor.version === 0) return null;
     actor.lastUsedAt = this.#clock.now();
     return actor.committed();
@@ -205,7 +203,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   }
 
   async releaseQuarantine(ref: ActorRef): Promise<boolean> {
-    const actor = await this.#getOrLoad(ref);
+    const actor = await this.#activator.getOrLoad(ref);
     if (!actor) return false;
     await this.#store.quarantine(ref, null);
     this.evict(actor);
@@ -237,7 +235,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   sizes(): CollectionSizes {
     return {
       ...this.#activationQueue.sizes(),
-      ...this.#loader.sizes(),
+      ...this.#activator.sizes(),
       ...this.#eventBus.sizes(),
       ...this.groupCommit.sizes(),
     };
@@ -297,7 +295,10 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   #canPassivateNow(actor: LiveActor): boolean {
     const canPassivate = actor.definition.canPassivate(actor.snapshot);
     return (
-      canPassivate && actor.mailbox.length === 0 && actor.recentFailures === null && !this.#loader.isLoading(actor.ref)
+      canPassivate &&
+      actor.mailbox.length === 0 &&
+      actor.recentFailures === null &&
+      !this.#activator.isLoading(actor.ref)
     );
   }
 
@@ -367,64 +368,6 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
 
   #admit(event: MachineEvent, internal: InternalSendOptions, now: EpochMs, replyTo: ReplyHandler): Envelope {
     return this.#admission.admit(event, internal, this.#deadlines.deadlineOf(event, internal, now), replyTo);
-  }
-
-  /** The live actor, or the stored one; retries until a caller's deadline while the store is unavailable. */
-  #getOrLoad(ref: ActorRef): Promise<LiveActor | null> {
-    return this.#load(ref, this.#deadlines.callerWaits());
-  }
-
-  /** The same to read its state: that of another node's actor is read from the store, and not kept. */
-  #readOrLoad(ref: ActorRef): Promise<LiveActor | null> {
-    return this.#load(ref, this.#deadlines.callerWaits(), (stored) => this.#instantiate(stored));
-  }
-
-  /** Rejects with `NotOwner` for another node's actor, unless `elsewhere` makes something of it. */
-  async #load(
-    ref: ActorRef,
-    isWanted: () => boolean,
-    elsewhere?: (stored: StoredActor) => LiveActor,
-  ): Promise<LiveActor | null> {
-    const { generation } = this.#shards;
-    const stored = await this.#loader.load(ref, isWanted);
-    const live = this.#registry.get(ref);
-    if (stored === null) return live && live.version > 0 ? live : null; // It may have been created since the query.
-    if (live) return live;
-    if (!this.#shards.accepts(stored.tenantId)) {
-      if (elsewhere === undefined) throw new NotOwner();
-      return elsewhere(stored);
-    }
-    // Its shard may have been added since the query, and its row changed by another node.
-    if (generation !== this.#shards.generation) return this.#load(ref, isWanted, elsewhere);
-    const actor = this.#instantiate(stored);
-    this.#register(actor);
-    return actor;
-  }
-
-  #instantiate(stored: StoredActor): LiveActor {
-    let definition = this.#definitions(stored.ref.kind);
-    const now = this.#clock.now();
-    let quarantine = stored.quarantine;
-    let snapshot = compiledMachine(definition.machine).initial;
-    try {
-      definition = this.#definitions(stored.ref.kind, stored.machineVersion);
-      snapshot = compiledMachine(definition.machine).initial;
-      snapshot = compiledMachine(definition.machine).restore(stored.value, definition.fromStored(stored.context));
-    } catch (error) {
-      quarantine = `the stored state does not match the machine: ${(error as Error).message}`;
-      this.#log.error(
-        { actor: addressOf(stored.ref), err: error },
-        'stored actor does not match its machine; quarantining it',
-      );
-    }
-    const actor = new LiveActor(
-      stored.ref,
-      definition,
-      { snapshot, version: stored.version, since: stored.since },
-      now,
-    );
-    actor.quarantine = quarantine;
-    return actor;
   }
 
   /** Passivates immediately, not only periodically, at 10 % above the limit. */
