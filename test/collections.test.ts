@@ -26,6 +26,7 @@ const exceptions: Readonly<Record<string, string>> = {
   'edges/cluster/request-body.ts copy': 'per request, at most 64 KiB',
   'edges/graphql/access.ts seen': 'per request',
   'edges/graphql/backlog.ts pending': 'per subscription',
+  'edges/graphql/graphql-connection.ts active': 'per connection, at most one entry for each operation',
   'edges/graphql/enum-types.ts types': 'fixed size: types of the schema',
   'edges/graphql/input-types.ts objects': 'fixed size: types of the schema',
   'edges/graphql/document-limits.ts depthOfFragment': 'per request',

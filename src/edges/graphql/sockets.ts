@@ -2,10 +2,9 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type ExecutionArgs, type GraphQLError, type GraphQLFormattedError, Kind, OperationTypeNode } from 'graphql';
 import { handleProtocols, makeServer, type Server } from 'graphql-ws';
-import type { RawData, WebSocket, WebSocketServer } from 'ws';
+import type { WebSocket, WebSocketServer } from 'ws';
 import { referenceOf } from '../../domain/clock.ts';
 import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
-import { parseJson } from '../../domain/json/strict.ts';
 import { isObject } from '../../domain/json/value.ts';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
@@ -16,7 +15,6 @@ import type { Authenticator } from '../shared/authenticator.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import { credentialIn } from '../shared/http.ts';
 import { checkAccess, checkCurrentAccess, checkExpiry, refreshCaller } from '../shared/live/authorization.ts';
-import { type CloseCode, closeFrameOf } from '../shared/live/close-codes.ts';
 import {
   type ConnectionGuard,
   guardConnections,
@@ -24,19 +22,16 @@ import {
   tenantOfConnection,
 } from '../shared/live/connection-guard.ts';
 import { ConnectionQuota } from '../shared/live/connection-quota.ts';
-import { NO_SUBSCRIPTION, type Subscription } from '../shared/live/subscription.ts';
+import { NO_SUBSCRIPTION } from '../shared/live/subscription.ts';
 import { type UpdateKindName, updateKinds } from '../shared/live/update-kinds.ts';
 import { makeWebSocketAuthenticator, type WebSocketAuthenticator } from '../shared/live/websocket-authenticator.ts';
 import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
-import {
-  type PendingSignIn,
-  TOO_MANY_UNAUTHENTICATED,
-  UnauthenticatedConnections,
-} from '../shared/unauthenticated-connections.ts';
+import { TOO_MANY_UNAUTHENTICATED, UnauthenticatedConnections } from '../shared/unauthenticated-connections.ts';
 import { ensureRequestId, makeWebSocketServer, refuseUpgrade } from '../shared/upgrade.ts';
 import { introspectionRefusal } from './access.ts';
 import { toClientError } from './client-errors.ts';
 import type { PrepareDocument, PreparedDocument } from './documents.ts';
+import { type ConnectionOrigin, GraphqlConnection } from './graphql-connection.ts';
 import { type GraphqlContext, makeGraphqlContext } from './graphql-context.ts';
 import type { LiveEventSource } from './live-event-source.ts';
 import { RefusalError } from './refusal-error.ts';
@@ -70,37 +65,14 @@ export interface SocketParts {
   quota?: ConnectionQuota;
 }
 
-/** A running subscription of one connection. */
-interface ActiveSubscription {
-  kind: UpdateKindName;
-  unsubscribe(): void;
-}
-
-interface Client {
-  ws: WebSocket;
-  requestId: Uuid;
-  address: string;
-  /** The `User-Agent` of the handshake. */
-  userAgent: string | undefined;
-  pending: PendingSignIn;
-  caller: Caller | null;
-  subscription: Subscription;
-  /** One entry per running subscription. */
-  activeSubscriptions: Set<ActiveSubscription>;
-  messages: number;
-  /** Responses that are not written yet. */
-  pendingSends: number;
-  missedPings: number;
-}
-
 /** WebSocket server for subscriptions, queries and mutations (graphql-transport-ws). */
 export class GraphqlSockets implements SizeReporter {
   readonly #parts: SocketParts;
   readonly #limits: SocketLimits;
   readonly #signIn: WebSocketAuthenticator;
   readonly #handshakes: WebSocketServer;
-  readonly #server: Server<Client>;
-  readonly #clients = new Set<Client>();
+  readonly #server: Server<GraphqlConnection>;
+  readonly #connections = new Set<GraphqlConnection>();
   readonly #unauthenticated: UnauthenticatedConnections;
   readonly #quota: ConnectionQuota;
   readonly #guard: ConnectionGuard;
@@ -119,7 +91,11 @@ export class GraphqlSockets implements SizeReporter {
     this.#unauthenticated = new UnauthenticatedConnections(limits.unauthenticated);
     this.#handshakes = makeWebSocketServer({ maxPayload: limits.maxPayload, handleProtocols }, services.newId);
     this.#server = this.#makeServer();
-    this.#guard = guardConnections(services, () => this.#clients, end);
+    this.#guard = guardConnections(
+      services,
+      () => this.#connections,
+      (connection, refusal) => connection.end(refusal),
+    );
     this.#tooMany = {
       code: 'OVERLOADED',
       detail: `At most ${limits.maxOperations} operations can run at a time.`,
@@ -144,11 +120,11 @@ export class GraphqlSockets implements SizeReporter {
   }
 
   connections(): number {
-    return this.#clients.size;
+    return this.#connections.size;
   }
 
   sizes(): CollectionSizes {
-    return { graphql_connections: this.#clients.size, ...this.#unauthenticated.sizes() };
+    return { graphql_connections: this.#connections.size, ...this.#unauthenticated.sizes() };
   }
 
   /** Closes all connections; resolves when they are closed. */
@@ -158,40 +134,40 @@ export class GraphqlSockets implements SizeReporter {
     const allClosed = new Promise<void>((resolve) => {
       this.#closing = resolve;
     });
-    for (const { ws } of this.#clients) goAway(ws);
-    if (this.#clients.size > 0) await allClosed;
+    for (const connection of this.#connections) connection.goAway();
+    if (this.#connections.size > 0) await allClosed;
   }
 
   /** Closes the connections of the tenants for which `matches` returns true: another node serves them. */
   endTenants(matches: (tenantId: Uuid) => boolean): void {
-    for (const client of this.#clients) {
-      const tenantId = tenantOfConnection(client);
-      if (tenantId !== null && matches(tenantId)) shut(client.ws, 1001, TENANT_MOVED);
+    for (const connection of this.#connections) {
+      const tenantId = tenantOfConnection(connection);
+      if (tenantId !== null && matches(tenantId)) connection.shut(1001, TENANT_MOVED);
     }
   }
 
-  #makeServer(): Server<Client> {
-    return makeServer<Record<string, unknown>, Client>({
+  #makeServer(): Server<GraphqlConnection> {
+    return makeServer<Record<string, unknown>, GraphqlConnection>({
       connectionInitWaitTimeout: this.#limits.initMs,
-      onConnect: async ({ extra: client, connectionParams }) => {
-        const refusal = await this.#admit(client, connectionParams);
+      onConnect: async ({ extra: connection, connectionParams }) => {
+        const refusal = await this.#admit(connection, connectionParams);
         if (refusal === null) return true;
-        end(client, refusal);
+        connection.end(refusal);
         return false;
       },
-      onSubscribe: ({ extra: client, subscriptions }, _id, payload) =>
-        this.#prepare(client, Object.keys(subscriptions).length, payload),
-      onNext: ({ extra: client }, _id, _payload, _args, result) =>
+      onSubscribe: ({ extra: connection, subscriptions }, _id, payload) =>
+        this.#prepare(connection, Object.keys(subscriptions).length, payload),
+      onNext: ({ extra: connection }, _id, _payload, _args, result) =>
         result.errors === undefined
           ? undefined
-          : ({ ...result, errors: this.#clientErrors(client, result.errors) } as never),
-      onError: ({ extra: client }, _id, _payload, errors) => this.#clientErrors(client, errors),
+          : ({ ...result, errors: this.#clientErrors(connection, result.errors) } as never),
+      onError: ({ extra: connection }, _id, _payload, errors) => this.#clientErrors(connection, errors),
     });
   }
 
   /** Checks access again after setting the caller: a revocation in between would otherwise be missed. */
-  async #admit(client: Client, given: unknown): Promise<Refusal | null> {
-    const { requestId, address, userAgent } = client;
+  async #admit(connection: GraphqlConnection, given: unknown): Promise<Refusal | null> {
+    const { requestId, address, userAgent, pending } = connection.origin;
     const signedIn = await this.#signIn(credentialOf(given), { via: 'graphql', requestId, address, client: userAgent });
     if (!signedIn.ok) return signedIn.refusal;
     const caller = signedIn.value;
@@ -200,24 +176,24 @@ export class GraphqlSockets implements SizeReporter {
     if (refusal !== null) return refusal;
     const entered = this.#quota.enter(caller);
     if (!entered.ok) return entered.refusal;
-    if (this.#clients.has(client)) client.ws.once('close', entered.value);
+    if (this.#connections.has(connection)) connection.ws.once('close', entered.value);
     else entered.value();
-    client.caller = caller;
-    client.pending.signedIn();
+    connection.caller = caller;
+    pending.signedIn();
     return checkCurrentAccess(this.#parts.services, caller, NO_SUBSCRIPTION);
   }
 
-  async #contextFor(client: Client): Promise<GraphqlContext> {
-    if (client.caller === null) throw new Error('operation on an unauthenticated connection');
-    const now = await refreshCaller(this.#parts.services, client.caller);
-    if (!now.ok) throw new RefusalError(now.refusal, client.requestId);
+  async #contextFor(connection: GraphqlConnection): Promise<GraphqlContext> {
+    if (connection.caller === null) throw new Error('operation on an unauthenticated connection');
+    const now = await refreshCaller(this.#parts.services, connection.caller);
+    if (!now.ok) throw new RefusalError(now.refusal, connection.origin.requestId);
     // Each operation has its own request ID.
     const requestId = this.#parts.services.newId();
     const caller = { ...now.value, requestId, principal: { ...now.value.principal, requestId } };
     return makeGraphqlContext({
       caller,
       perform: this.#parts.perform,
-      eventSource: this.#eventSourceFor(client, caller),
+      eventSource: this.#eventSourceFor(connection, caller),
     });
   }
 
@@ -225,29 +201,25 @@ export class GraphqlSockets implements SizeReporter {
    * The event source as one connection uses it. Tracks the subscriptions that really run, because access is checked for these
    * and all of them end with the connection. Operation IDs cannot be used instead: a client may reuse one while it is still running.
    */
-  #eventSourceFor(client: Client, { requestId }: Caller): LiveEventSource {
+  #eventSourceFor(connection: GraphqlConnection, { requestId }: Caller): LiveEventSource {
     const { eventSource } = this.#parts;
     return {
       subscriberCount: eventSource.subscriberCount,
       subscribe: (kind, tenantId, listener) => {
-        if (!this.#clients.has(client) || client.activeSubscriptions.size >= this.#limits.maxOperations)
-          throw new RefusalError(this.#tooMany, requestId);
-        const subscription: ActiveSubscription = { kind, unsubscribe: eventSource.subscribe(kind, tenantId, listener) };
-        client.activeSubscriptions.add(subscription);
-        updateAuthorizedKinds(client);
-        return () => {
-          if (!client.activeSubscriptions.delete(subscription)) return;
-          subscription.unsubscribe();
-          updateAuthorizedKinds(client);
-        };
+        if (!this.#connections.has(connection) || connection.isFull) throw new RefusalError(this.#tooMany, requestId);
+        return connection.addSubscription(kind, eventSource.subscribe(kind, tenantId, listener));
       },
     };
   }
 
   /** The operation of a `subscribe` message, ready to be executed, or why it is refused. */
-  async #prepare(client: Client, running: number, payload: unknown): Promise<ExecutionArgs | GraphQLError[]> {
+  async #prepare(
+    connection: GraphqlConnection,
+    running: number,
+    payload: unknown,
+  ): Promise<ExecutionArgs | GraphQLError[]> {
     const { prepareDocument, rateLimiter, production } = this.#parts;
-    const context = await this.#contextFor(client);
+    const context = await this.#contextFor(connection);
     const { caller } = context;
     const refused = (refusal: Refusal) => [new RefusalError(refusal, caller.requestId)];
     if (running > this.#limits.maxOperations) return refused(this.#tooMany);
@@ -257,11 +229,11 @@ export class GraphqlSockets implements SizeReporter {
     if ('errors' in prepared) {
       // Parsing an invalid document costs the same, so it is charged too. Beyond the rate limit the connection is closed,
       // because an error response alone would not slow the client down.
-      const { refusal } = await rateLimiter.chargeCaller(caller, client.address);
+      const { refusal } = await rateLimiter.chargeCaller(caller, connection.origin.address);
       if (refusal !== null) throw new RefusalError(refusal, caller.requestId);
       return prepared.errors.map((error) => toClientError(error, this.#parts.services.log, caller.requestId));
     }
-    const refusal = await this.#operationRefusal(client, caller, prepared);
+    const refusal = await this.#operationRefusal(connection, caller, prepared);
     if (refusal !== null) return refused(refusal);
     const { operationName, variables } = read.value;
     return {
@@ -274,79 +246,54 @@ export class GraphqlSockets implements SizeReporter {
   }
 
   /** Why this caller may not run the operation; null if they may. */
-  async #operationRefusal(client: Client, caller: Caller, prepared: PreparedDocument): Promise<Refusal | null> {
+  async #operationRefusal(
+    connection: GraphqlConnection,
+    caller: Caller,
+    prepared: PreparedDocument,
+  ): Promise<Refusal | null> {
     const refusal = prepared.introspects ? introspectionRefusal(caller, this.#parts.production) : null;
     if (refusal !== null) return refusal;
     if (prepared.operation.operation !== OperationTypeNode.SUBSCRIPTION) {
-      return (await this.#parts.rateLimiter.chargeCaller(caller, client.address)).refusal;
+      return (await this.#parts.rateLimiter.chargeCaller(caller, connection.origin.address)).refusal;
     }
     const kind = subscribedKind(prepared);
     if (kind === null) return null;
     return checkAccess(caller, { ...NO_SUBSCRIPTION, kinds: new Map([[kind, updateKinds[kind]]]) });
   }
 
-  #clientErrors({ requestId }: Client, errors: readonly GraphQLError[]): GraphQLFormattedError[] {
+  #clientErrors({ origin }: GraphqlConnection, errors: readonly GraphQLError[]): GraphQLFormattedError[] {
+    const { requestId } = origin;
     return errors.map((error) => toClientError(error, this.#parts.services.log, requestId).toJSON());
   }
 
-  #serve(ws: WebSocket, from: Pick<Client, 'requestId' | 'address' | 'userAgent' | 'pending'>): void {
-    const client: Client = {
-      ...{ ws, ...from, caller: null, subscription: NO_SUBSCRIPTION, activeSubscriptions: new Set() },
-      messages: 0,
-      pendingSends: 0,
-      missedPings: 0,
-    };
-    // The library answers a client's protocol error with a close frame.
-    ws.on('error', () => {});
+  #serve(ws: WebSocket, origin: ConnectionOrigin): void {
+    const connection = new GraphqlConnection(ws, origin, this.#limits);
     if (this.#closing !== null) {
-      goAway(ws);
+      connection.goAway();
       return;
     }
-    this.#clients.add(client);
+    this.#connections.add(connection);
     const closed = this.#server.opened(
       {
         protocol: ws.protocol,
-        send: (data) => this.#send(client, data),
-        close: (code, reason) => shut(ws, code ?? 1000, reason ?? ''),
+        send: (text) => connection.send(text),
+        close: (code, reason) => connection.shut(code ?? 1000, reason ?? ''),
         onMessage: (receive) => {
-          ws.on('message', (data, binary) => this.#receive(client, data, binary, receive));
+          ws.on('message', (data, binary) => {
+            const text = connection.receive(data, binary);
+            if (text === null) return;
+            receive(text).catch((thrown: unknown) => connection.end(this.#faultOf(thrown, origin.requestId)));
+          });
         },
       },
-      client,
+      connection,
     );
-    ws.on('pong', () => {
-      client.missedPings = 0;
-    });
     ws.on('close', (code, reason) => {
-      this.#clients.delete(client);
-      for (const { unsubscribe } of client.activeSubscriptions) unsubscribe();
-      closed(code, String(reason)).catch((thrown: unknown) => this.#faultOf(thrown, from.requestId));
-      if (this.#clients.size === 0) this.#closing?.();
+      this.#connections.delete(connection);
+      connection.endSubscriptions();
+      closed(code, String(reason)).catch((thrown: unknown) => this.#faultOf(thrown, origin.requestId));
+      if (this.#connections.size === 0) this.#closing?.();
     });
-  }
-
-  #send(client: Client, data: string): Promise<void> {
-    const { ws } = client;
-    return new Promise((resolve, reject) => {
-      if (client.pendingSends >= this.#limits.maxPendingSends) shut(ws, 1013, 'client reads too slowly; reconnect');
-      if (ws.readyState !== ws.OPEN) return resolve();
-      client.pendingSends += 1;
-      ws.send(data, (fault) => {
-        client.pendingSends -= 1;
-        if (fault) reject(fault);
-        else resolve();
-      });
-    });
-  }
-
-  #receive(client: Client, data: RawData, binary: boolean, receive: (text: string) => Promise<void>): void {
-    client.messages += 1;
-    client.missedPings = 0;
-    client.pending.received();
-    const text = String(data);
-    // JSON that parsers read differently is refused on every edge.
-    if (binary || !parseJson(text).ok) shut(client.ws, 4400, 'VALIDATION_FAILED: the message is not valid');
-    else receive(text).catch((thrown: unknown) => end(client, this.#faultOf(thrown, client.requestId)));
   }
 
   #check(): void {
@@ -354,10 +301,9 @@ export class GraphqlSockets implements SizeReporter {
     const now = performance.now();
     const pinging = now >= this.#pingAt;
     if (pinging) this.#pingAt = now + this.#limits.pingMs;
-    for (const client of this.#clients) {
-      if (client.messages > this.#limits.maxMessages) shut(client.ws, 1008, 'too many messages');
-      client.messages = 0;
-      if (pinging) ping(client);
+    for (const connection of this.#connections) {
+      connection.startInterval();
+      if (pinging) connection.ping();
     }
   }
 
@@ -366,25 +312,6 @@ export class GraphqlSockets implements SizeReporter {
       ? thrown.refusal
       : refusalOf(thrown, this.#parts.services.log, { request_id: requestId, operation: 'graphql' });
   }
-}
-
-function end({ ws }: Client, refusal: Refusal): void {
-  const { code, reason } = closeFrameOf(refusal);
-  shut(ws, code, reason);
-}
-
-function ping(client: Client): void {
-  client.missedPings += 1;
-  if (client.missedPings > 2) client.ws.terminate();
-  else if (client.ws.readyState === client.ws.OPEN) client.ws.ping();
-}
-
-/** Access checks cover the roles and scopes of the kinds that the connection is subscribed to now. */
-function updateAuthorizedKinds(client: Client): void {
-  client.subscription = {
-    ...NO_SUBSCRIPTION,
-    kinds: new Map([...client.activeSubscriptions].map(({ kind }) => [kind, updateKinds[kind]])),
-  };
 }
 
 function subscribedKind({ operation, document }: PreparedDocument): UpdateKindName | null {
@@ -412,14 +339,3 @@ function credentialOf(given: unknown): string | null {
   const [, value] = Object.entries(given).find(([name]) => name.toLowerCase() === 'authorization') ?? [];
   return typeof value === 'string' ? credentialIn({ authorization: value }) : null;
 }
-
-/** Time that a peer has to answer a close frame. */
-const CLOSE_MS = 2_000;
-
-function shut(ws: WebSocket, code: CloseCode | number, reason: string): void {
-  if (ws.readyState !== ws.OPEN) return;
-  ws.close(code, Buffer.from(reason).subarray(0, 120).toString());
-  setTimeout(() => ws.terminate(), CLOSE_MS).unref();
-}
-
-const goAway = (ws: WebSocket): void => shut(ws, 1001, 'the service is shutting down');
