@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { Memory } from '../../sidecar/planner-types.ts';
-import { decide } from '../../sidecar/rules/planner.ts';
-import { relativeCost } from '../support/cpu-time.ts';
-import { fc } from '../support/properties.ts';
-import { context, device, flat, goal, memory, nodesOf, observed, shortForm, view } from './world-fixtures.ts';
+import { decide } from '../../../sidecar/rules/planner.ts';
+import { relativeCost } from '../../support/cpu-time.ts';
+import { fc } from '../../support/properties.ts';
+import { context, device, flat, goal, memory, nodesOf, shortForm, view } from '../world-fixtures.ts';
 
 const plan = (text: string, more: Parameters<typeof goal>[1] = {}) => shortForm(decide(goal(text, more)));
 
@@ -248,84 +247,6 @@ describe('goals planned by rules', () => {
   });
 });
 
-describe('memories', () => {
-  it('prefers a routine of that name to the built-in one', () => {
-    const memories = [memory('routine', 'Good night', 'Turn off the lights; then lock the front door')];
-    expect(plan('good night', { memories })).toEqual([
-      'Ceiling light turn_off undone by turn_on',
-      'Bed light turn_off undone by turn_on',
-      'Front door lock after ceiling-light-turn-off bed-light-turn-off',
-    ]);
-  });
-
-  it('lets a routine call another, and ends one that calls itself', () => {
-    const memories = [
-      memory('routine', 'Leaving', 'lights out; lock the door'),
-      memory('routine', 'lights out', 'turn off the bed light'),
-      memory('routine', 'loop', 'loop'),
-    ];
-    expect(plan('run leaving routine', { memories })).toEqual([
-      'Bed light turn_off undone by turn_on',
-      'Front door lock',
-    ]);
-    expect(plan('loop', { memories })).toEqual(['GOAL_NOT_UNDERSTOOD: The rules do not understand "loop".']);
-  });
-
-  it('are named by the steps that they shaped, and by no others', () => {
-    const named = (text: string, memories: readonly Memory[]) => {
-      const decision = decide(goal(text, { memories }));
-      return 'steps' in decision ? decision.steps.map(({ id, memoryIds }) => [id, ...memoryIds]) : decision;
-    };
-    const memories = [
-      memory('routine', 'Leaving', 'lights out; lock the door'),
-      memory('routine', 'lights out', 'turn off the bed light'),
-      memory('preference', 'bedroom', 'Warm is 20.5 °C'),
-      memory('preference', 'fridge plug', 'Never turn off'),
-    ];
-    expect(named('leaving', memories)).toEqual([
-      ['bed-light-turn-off', 'routine Leaving', 'routine lights out'],
-      ['front-door-lock', 'routine Leaving'],
-    ]);
-    expect(named('make the bedroom warm; lock the door', memories)).toEqual([
-      ['radiator-set-temperature', 'preference bedroom'],
-      ['front-door-lock'],
-    ]);
-    const all = named('turn off everything', memories) as string[][];
-    expect(new Set(all.flatMap(([, ...ids]) => ids))).toEqual(new Set(['preference fridge plug']));
-    expect(named('lock the door', memories)).toEqual([['front-door-lock']]);
-  });
-
-  it('does not run half of a routine that names missing devices', () => {
-    const memories = [memory('routine', 'movie', 'turn off the lights; turn on the projector')];
-    expect(plan('movie', { memories })).toEqual(['NO_SUCH_DEVICE: No device or room is named "projector".']);
-  });
-
-  it('takes the preferred temperature of the room, else of any room, else the default', () => {
-    const memories = [
-      memory('preference', 'bedroom', 'Warm is 20.5 °C'),
-      memory('preference', '', '23 degrees', ['warm']),
-      memory('preference', 'attic', 'warm means 26 °C'),
-    ];
-    expect(plan('make the bedroom warm', { memories })).toEqual([
-      'Radiator set_temperature 20.5 undone by set_temperature 19',
-    ]);
-    expect(plan('make the living room warm', { memories: memories.slice(0, 2) })).toEqual([
-      'Thermostat set_temperature 23 undone by set_temperature 20',
-    ]);
-  });
-
-  it('never switch off a device that a preference excludes, unless it is named', () => {
-    const devices = flat().filter(({ category }) => category === 'switch' || category === 'light');
-    const memories = [memory('preference', 'fridge plug', 'Never turn off')];
-    expect(plan('turn off everything', { devices })).toContain('Fridge plug turn_off undone by turn_on');
-    expect(plan('turn off everything', { devices, memories })).toEqual([
-      'Ceiling light turn_off undone by turn_on',
-      'Bed light turn_off undone by turn_on',
-    ]);
-    expect(plan('turn off the fridge plug', { devices, memories })).toEqual(['Fridge plug turn_off undone by turn_on']);
-  });
-});
-
 describe('requests for a device', () => {
   const requested = (more: Parameters<typeof context>[0]) =>
     view({ context: context({ kind: 'device', deviceId: 'id-of-Bed light', ...more }) });
@@ -350,67 +271,5 @@ describe('requests for a device', () => {
     [{ action: 'turn_on', params: { now: true } }, 'PARAMS_INVALID: params.now is unknown'],
   ])('that the device does not support are refused: %o', (requestedAction, sent) => {
     expect(shortForm(decide(requested({ requestedAction })))).toEqual([sent]);
-  });
-});
-
-describe('observations', () => {
-  it.each([
-    [{ temperature: 12 }, ['Thermostat set_temperature 22 undone by set_temperature 20'], 'It is 12 °C, below 16 °C.'],
-    [{ humidity: 80 }, ['Thermostat set_mode "dry" undone by set_mode "heat"'], 'The humidity is 80 %, above 70 %.'],
-    [{ water_leak: true }, ['Main valve close_valve'], 'Water is leaking.'],
-    [
-      { smokeDetected: true },
-      [
-        'Reading lamp turn_on undone by turn_off',
-        'Thermostat turn_off undone by turn_on',
-        'Radiator turn_off undone by turn_on',
-      ],
-      'Smoke was detected.',
-    ],
-    [{ gas: 1 }, ['Main valve close_valve'], 'Gas was detected.'],
-  ])('%o leads to a proposal with a reason', (data, steps, because) => {
-    const decision = decide(observed(data, 'Ceiling light'));
-    expect(shortForm(decision)).toEqual(steps);
-    expect(decision).toMatchObject({ because });
-  });
-
-  it.each([
-    [{ temperature: 21 }, 'done: No measurement requires an action.'],
-    [
-      { battery: 9 },
-      'done: The battery is at 9 %. Replace it. No device can do anything about it, or it is already done.',
-    ],
-    [{}, 'done: No measurement requires an action.'],
-  ])('%o leads to no proposal, with a reason', (data, sent) => {
-    expect(shortForm(decide(observed(data, 'Bath sensor')))).toEqual([sent]);
-  });
-
-  it('with a rule in memory lead to its steps, for its device only', () => {
-    const memories = [
-      memory('routine', 'bathroom', 'When humidity is above 60 %, turn on the reading lamp and close the blinds'),
-    ];
-    const inTheBathroom = decide(observed({ humidity: 65 }, 'Bath sensor', { memories }));
-    expect(shortForm(inTheBathroom)).toEqual([
-      'Reading lamp turn_on undone by turn_off',
-      'Living room blind close undone by open',
-    ]);
-    expect(inTheBathroom).toMatchObject({ because: 'humidity is 65, above 60 (condition of a routine).' });
-    expect(shortForm(decide(observed({ humidity: 65 }, 'Bed light', { memories })))).toEqual([
-      'done: No measurement requires an action.',
-    ]);
-  });
-
-  it('can have a rule about text values and about booleans', () => {
-    const memories = [
-      memory('routine', '', 'if window is open: turn off the thermostat'),
-      memory('routine', '', 'when motion is true: turn on the reading lamp'),
-    ];
-    expect(shortForm(decide(observed({ window: 'open', motion: true }, 'Bath sensor', { memories })))).toEqual([
-      'Thermostat turn_off undone by turn_on',
-      'Reading lamp turn_on undone by turn_off',
-    ]);
-    expect(shortForm(decide(observed({ window: 'shut', motion: false }, 'Bath sensor', { memories })))).toEqual([
-      'done: No measurement requires an action.',
-    ]);
   });
 });
