@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
 import { lockTiming } from '../../src/store/lock/lock-timing.ts';
 import type { Server } from '../support/child-server.ts';
+import { eventually } from '../support/clock.ts';
 import { type Deployment, makePostgresDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
 import { startPostgres } from '../support/postgres-server.ts';
@@ -86,6 +87,27 @@ describe.runIf(inject('postgresUrl'))('a failover in which the old primary keeps
     await first.active;
     const promoted = await server(old.url);
     line.retarget(promoted.url);
-    expect(await first.exited).toMatchObject({ code: 1 });
+    const { code, stderr } = await first.exited;
+    expect(code).toBe(1);
+    expect(stderr).toContain(
+      'active lock: lost new connections lead to a server that does not hold the active lock of this node',
+    );
+  });
+
+  it('has no effect on a process whose connections all lead to the server with its lock', async () => {
+    const service = await run({ LOCK_TIMING: JSON.stringify({ ...lockTiming, probe: 50 }) });
+    await service.active;
+    let ended = false;
+    void service.exited.then(() => {
+      ended = true;
+    });
+    const url = await service.listening;
+    const owner = await newOwner(deployment, (token) => makeApiClient(url, token));
+    const before = line.opened('twinkeep server probe');
+    // A probe begins when the one before has ended without a finding.
+    await eventually(() => line.opened('twinkeep server probe') > before + 5);
+    expect((await owner.post('/v1/homes', { home_name: 'Next' })).status).toBe(201);
+    expect((await fetch(`${url}/health/ready`)).status).toBe(200);
+    expect(ended).toBe(false);
   });
 });

@@ -16,6 +16,8 @@ export interface TcpProxy {
    * and neither end notices that the other one closes. New connections work. Returns the number of frozen connections.
    */
   freeze(text?: string): number;
+  /** Number of connections until now, also closed ones, whose first bytes contain `text`. */
+  opened(text: string): number;
   /** Connects new connections to the server of this URL. */
   retarget(url: string): void;
   /** While cut: number of rejected connections; otherwise number of connections with held data. */
@@ -51,6 +53,8 @@ interface ProxiedConnection {
 export async function startTcpProxy(targetUrl: string): Promise<TcpProxy> {
   let target = new URL(targetUrl);
   const connections = new Set<ProxiedConnection>();
+  /** First bytes of all connections until now. */
+  const openings: string[] = [];
   let state: State = 'open';
   let exempt: string | undefined;
   let silenced: 'requests' | 'responses' | undefined;
@@ -76,6 +80,7 @@ export async function startTcpProxy(targetUrl: string): Promise<TcpProxy> {
     if (connection.frozen) return;
     if (connection.firstBytes === '') {
       connection.firstBytes = chunk.toString('latin1');
+      openings.push(connection.firstBytes);
       if (state === 'cut' && !isExempt(connection)) {
         refused += 1;
         closeConnection(connection);
@@ -151,6 +156,7 @@ export async function startTcpProxy(targetUrl: string): Promise<TcpProxy> {
       for (const connection of matching) connection.frozen = true;
       return matching.length;
     },
+    opened: (text) => openings.filter((firstBytes) => firstBytes.includes(text)).length,
     retarget(url) {
       target = new URL(url);
     },
