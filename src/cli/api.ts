@@ -158,7 +158,7 @@ async function readBody(response: Response): Promise<unknown> {
 export function receivedProblemOf(status: number, body: unknown): ReceivedProblem {
   const details = typeof body === 'object' && body !== null ? (body as Partial<ReceivedProblem>) : {};
   if ('change_id' in details && 'reason' in details) {
-    const detail = `${details.reason} Another user confirms it with: twinkeep changes approve ${details.change_id}`;
+    const detail = `${details.reason} A user that the policy allows confirms it with: twinkeep changes approve ${details.change_id}`;
     return { ...details, title: 'The change waits for a confirmation', detail, status };
   }
   return { title: `The service answered ${status}`, ...details, status };

@@ -1,8 +1,9 @@
+import { isPerson } from './policy.ts';
 import type { EpochMs, Json, JsonObject, Principal, Uuid } from './values.ts';
 
 // A change that a confirmation is required for, other than a command: a weaker manifest or a new device key, for example.
 
-/** `outdated`: what it changes was changed by something else in the meantime, so it cannot be applied. */
+/** `outdated`: what it changes was changed in the meantime, or it was requested again, so it cannot be applied. */
 export const changeStatuses = ['awaiting_confirmation', 'applied', 'refused', 'expired', 'outdated'] as const;
 export type ChangeStatus = (typeof changeStatuses)[number];
 
@@ -59,9 +60,31 @@ export interface ChangeRequest {
   status: Exclude<ChangeStatus, 'expired'>;
   decidedBy: Principal | null;
   decidedAt: EpochMs | null;
-  /** Why it was refused. */
+  /** Why it was refused, or what replaced it. */
   reason: string | null;
 }
+
+/** How many change requests may wait at once. */
+export interface WaitingLimits {
+  /** Of one requester: of a user, of one API key, or of all other credentials of a user. */
+  own: number;
+  /** Of the tenant, for a request of this requester. */
+  all: number;
+}
+
+const personLimits: WaitingLimits = { own: 100, all: 200 };
+/** 50 places of the tenant are left for people, so that programs cannot keep them from requesting a change. */
+const programLimits: WaitingLimits = { own: 20, all: 150 };
+
+/** Whether both are the same user in person, the same API key, or other credentials of the same user. */
+export const isSameRequester = (a: Principal, b: Principal): boolean =>
+  a.id === b.id && (a.key ?? '') === (b.key ?? '') && isPerson(a) === isPerson(b);
+
+/** `ChangeRequest.reason` of a request that was replaced by this one. */
+export const replacedByText = ({ id }: Pick<ChangeRequest, 'id'>): string => `Replaced by the change request ${id}.`;
+
+export const waitingLimits = (requester: Principal): WaitingLimits =>
+  isPerson(requester) ? personLimits : programLimits;
 
 /** A confirmed change request, for the event that applies it and for the journal. */
 export type AppliedChange = Pick<ChangeRequest, 'id' | 'digest' | 'requestedBy'> & Pick<ChangePreview, 'weaker'>;

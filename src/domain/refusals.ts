@@ -57,6 +57,8 @@ export interface Refusal {
   detail: string;
   errors?: FieldError[];
   retryAfterS?: number;
+  /** Of a confirmed change: its subject is gone, or has changed since the preview, so it can never be applied. Not sent. */
+  outdated?: true;
 }
 
 /** The result of an operation or a rule: a value or a refusal. Faults and bugs are thrown. */
@@ -71,6 +73,12 @@ export const refuse = (
 ): { ok: false; refusal: Refusal } => ({
   ok: false,
   refusal: { code, detail, ...more },
+});
+
+/** The same refusal of a confirmed change that can never be applied. */
+export const outdated = ({ refusal }: { refusal: Refusal }): { ok: false; refusal: Refusal } => ({
+  ok: false,
+  refusal: { ...refusal, outdated: true },
 });
 
 /** Refusals of a device's message (contract §4), sent on its `cmd` channel, in the order of the checks. */

@@ -10,6 +10,7 @@ import { jsonObject, reason } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { EpochMs, Json, JsonObject, Uuid } from '../../domain/values.ts';
 import { usesAgentKey } from '../agent-keys.ts';
+import { auditDone, isAudited } from '../audit-recording.ts';
 import { callerRefusal } from '../caller-authorization.ts';
 import { type CommittedTenant, readTenant } from '../commands/gateway-facts.ts';
 import { flagRefusal } from '../flag-refusal.ts';
@@ -23,7 +24,7 @@ import {
   type Services,
   tenantOf,
 } from '../operation.ts';
-import { type ConfirmableChange, confirmableNeeds, confirmableOperations } from './confirmable-operations.ts';
+import { type ConfirmableOperation, confirmableNeeds, confirmableOperations } from './confirmable-operations.ts';
 import {
   changeDigest,
   changeDryRun,
@@ -31,6 +32,7 @@ import {
   changeReason,
   confirmationResponse,
   hashChangeToken,
+  stillWaits,
 } from './confirmed-change.ts';
 
 // The change requests of a tenant: lists, confirms and refuses them.
@@ -50,7 +52,7 @@ const entryFields = {
   expires_at: isoTime,
   decided_by: z.string().nullable().meta({ description: 'The id of the user who confirmed or refused it' }),
   decided_at: isoTime.nullable(),
-  refusal_reason: z.string().nullable(),
+  refusal_reason: z.string().nullable().meta({ description: 'Why it was refused, or what replaced it' }),
 };
 const changeRequestEntry = z.object(entryFields).meta({ id: 'ChangeRequest' });
 const changeRequestRecord = z
@@ -163,8 +165,13 @@ const confirming = {
   role: 'admin',
   scope: 'execute:commands',
   changes: true,
+  // The flags are checked for the requested operation: `confirm`.
+  inMaintenance: true,
   auditSubject: ({ input }: Call<{ change_id: Uuid }>) => `change:${input.change_id}`,
-  refuses: ['NOT_FOUND', 'CONFIRMATION_FAILED', 'FORBIDDEN', 'CONFLICT', 'DEVICE_REVOKED', 'ILLEGAL_TRANSITION'],
+  refuses: [
+    ...(['NOT_FOUND', 'CONFIRMATION_FAILED', 'FORBIDDEN', 'CONFLICT', 'DEVICE_REVOKED', 'ILLEGAL_TRANSITION'] as const),
+    'MAINTENANCE',
+  ],
 } as const;
 
 export const confirmChange = operation({
@@ -220,9 +227,9 @@ export const refuseChange = operation({
 /** The operation that carries out the change, if this caller may run it. */
 function operationOf(request: ChangeRequest, caller: Caller) {
   // Another version may have requested an operation that this one does not know.
-  const found = (confirmableOperations as Readonly<Record<string, ConfirmableChange>>)[request.operation];
+  const found = (confirmableOperations as Readonly<Record<string, ConfirmableOperation>>)[request.operation];
   if (found === undefined) return refuse('CONFLICT', 'This version of the service cannot decide about the change.');
-  return callerRefusal(found.operation, caller) ?? done(found);
+  return callerRefusal(found, caller) ?? done(found);
 }
 
 const decision = ({ clock }: Pick<Services, 'clock'>, { principal }: Caller) => {
@@ -296,7 +303,7 @@ function confirm(services: ConfirmServices, call: Confirmation, tokenHash: strin
     const request = found.value;
     const allowed = operationOf(request, caller);
     if (!allowed.ok) return allowed;
-    const stopped = flagRefusal(services, allowed.value.operation);
+    const stopped = flagRefusal(services, allowed.value);
     if (stopped !== null) return stopped;
     const unconfirmed = await confirmationRefusal(services, caller, request, tokenHash);
     if (unconfirmed !== null) return unconfirmed;
@@ -306,44 +313,38 @@ function confirm(services: ConfirmServices, call: Confirmation, tokenHash: strin
   });
 }
 
-const STILL_WAITS =
-  'This node or version cannot apply the change now. The request still waits: confirm it again later, or refuse it.';
-
 /**
- * Runs the operation of a confirmed change. The request ends as outdated only if its subject was changed after the preview:
- * other conflicts, of a node that is behind or of another build, leave it to be confirmed again.
+ * Runs the operation of a confirmed change. The request ends as outdated only if the operation says that the change can never
+ * be applied: any other refusal leaves it to be confirmed again.
  */
 async function apply(
   services: ConfirmServices,
   { caller, idempotent }: Confirmation,
   request: ChangeRequest,
-  { operation, storedBase }: ConfirmableChange,
+  operation: ConfirmableOperation,
 ): Promise<ConfirmOutcome> {
   const { id, digest, requestedBy, base, preview } = request;
   if (changeDigest(request) !== digest) throw new Error(`change request ${id} does not match its digest`);
-  const input = operation.input.safeParse(request.input);
+  const parsed = operation.input.safeParse(request.input);
+  // Another version has another schema.
+  if (!parsed.success) return stillWaits();
+  const input = parsed.data;
   const wrap = (body: unknown): AppliedBody => ({ status: 'applied', change_id: id, result: body as JsonObject });
   const approval = { id, digest, requestedBy, base, preview };
-  const outcome = input.success
-    ? await operation
-        .run(services, {
-          ...{ input: input.data, caller, approval },
-          idempotent: idempotent && new WrappedAnswer(idempotent, wrap),
-        })
-        .catch((thrown: unknown) => decidedMeanwhile(services, caller, id, thrown))
-    : refuse('CONFLICT', 'This version of the service refuses the requested input.');
-  if (outcome.ok && outcome.value.status === 409) {
-    await services.store.changeRequests.end(id, { status: 'outdated', reason: null, ...decision(services, caller) });
+  const outcome = await operation
+    .run(services, { input, caller, approval, idempotent: idempotent && new WrappedAnswer(idempotent, wrap) })
+    .catch((thrown: unknown) => decidedMeanwhile(services, caller, id, thrown));
+  // The request was replaced by a new one, with a new preview.
+  if (outcome.ok && outcome.value.status === 409)
     return done({ status: 409, body: outcome.value.body as z.infer<typeof changeDryRun> });
-  }
   if (outcome.ok) {
     // The commit of an actor has ended the request already, together with what it changed.
     await services.store.changeRequests.end(id, { status: 'applied', reason: null, ...decision(services, caller) });
+    if (isAudited(operation)) await auditDone(services, operation, { input, caller, idempotent: null }, outcome.value);
     return done({ body: wrap(outcome.value.body) });
   }
-  if (outcome.refusal.code !== 'CONFLICT') return outcome;
-  if ((await storedBase(services, request.input)) === base) return refuse('CONFLICT', STILL_WAITS);
-  await services.store.changeRequests.end(id, { status: 'outdated', reason: null, ...decision(services, caller) });
+  if (outcome.refusal.outdated)
+    await services.store.changeRequests.end(id, { status: 'outdated', reason: null, ...decision(services, caller) });
   return outcome;
 }
 

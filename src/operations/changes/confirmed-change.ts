@@ -7,14 +7,18 @@ import {
   type ConfirmedOperation,
   changeKindOf,
   changeKinds,
+  type WaitingLimits,
+  waitingLimits,
 } from '../../domain/change-request.ts';
 import { mayConfirm } from '../../domain/gateway.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { jsonEqual } from '../../domain/json/value.ts';
-import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { isPerson } from '../../domain/policy.ts';
+import { done, type Outcome, outdated, type Refusal, refuse } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
-import type { Json, JsonObject, Principal } from '../../domain/values.ts';
+import type { Json, JsonObject, Principal, Uuid } from '../../domain/values.ts';
 import { payloadHash } from '../../protocol/canonical.ts';
+import type { ChangeRequestInsertion } from '../../store/contract/change-requests.ts';
 import { usesAgentKey } from '../agent-keys.ts';
 import { originOf } from '../audit-recording.ts';
 import { readTenant } from '../commands/gateway-facts.ts';
@@ -27,9 +31,6 @@ import { type Answer, type Call, type Caller, type Services, tenantOf } from '..
  * the effect of its change and calls `applyOrRequest`; it is listed in confirmable-operations.ts, so that it can be run again
  * when the change is confirmed.
  */
-
-/** Change requests of a tenant that may wait at once. */
-const MAX_WAITING = 200;
 
 export const changeEffect = z
   .object({
@@ -72,12 +73,20 @@ export interface ProposedChange {
   namesState?: true;
 }
 
-type ChangeServices = Pick<Services, 'actors' | 'agentTokens' | 'audit' | 'clock' | 'newId' | 'store'>;
+type ChangeServices = Pick<Services, 'actors' | 'agentTokens' | 'audit' | 'clock' | 'locks' | 'newId' | 'store'>;
+
+/** The refusal of a confirmation after which the request still waits. */
+export const stillWaits = () =>
+  refuse(
+    'CONFLICT',
+    'This node or version cannot apply the change now. The request still waits: confirm it again later, or refuse it.',
+  );
 
 /**
  * Applies a change that needs no confirmation or was confirmed, and otherwise stores it as a change request and answers 409
  * with its dry-run token. `apply` receives the change request; the event of an actor must emit `change.apply`. If the state
- * has changed since the preview, the change is requested again for its requester, with a new preview.
+ * has changed since the preview, the change is requested again for its requester, with a new preview, or else refused as
+ * `outdated`: then the request ends. After any other refusal it still waits.
  */
 export async function applyOrRequest<Output>(
   services: ChangeServices,
@@ -90,12 +99,12 @@ export async function applyOrRequest<Output>(
     const { id, digest, requestedBy, base, preview } = approval;
     if (base === change.base && jsonEqual(asJson(preview), asJson(change.preview)))
       return apply({ id, digest, requestedBy, weaker: preview.weaker });
-    // Two builds may compare in different ways.
-    if (base === change.base && change.namesState)
-      return refuse('CONFLICT', 'This version of the service has another preview of the change.');
-    if (change.preview === null || change.namesState)
-      return refuse('CONFLICT', 'The state that was previewed has changed. Request the change again.');
-    return requestChange(services, { ...call, requestedBy }, { ...change, preview: change.preview });
+    if (change.preview === null || change.namesState) {
+      // Two builds may compare in different ways.
+      if (base === change.base) return stillWaits();
+      return outdated(refuse('CONFLICT', 'The state that was previewed has changed. Request the change again.'));
+    }
+    return requestChange(services, { ...call, replaces: { id, requestedBy } }, { ...change, preview: change.preview });
   }
   if (change.preview === null || (await mayActAlone(services, call.caller, change))) return apply(undefined);
   return requestChange(services, call, { ...change, preview: change.preview });
@@ -117,17 +126,19 @@ async function mayActAlone(
 
 const asJson = (value: ChangePreview | null): Json => value as unknown as Json;
 
+/** Stores the change request, in place of `replaces` and of an earlier one of the same requester for the same change. */
 async function requestChange(
-  services: Pick<Services, 'actors' | 'audit' | 'clock' | 'newId' | 'store'>,
-  call: Call<unknown> & { requestedBy?: Principal },
+  services: Pick<Services, 'actors' | 'audit' | 'clock' | 'locks' | 'newId' | 'store'>,
+  call: Call<unknown> & { replaces?: { id: Uuid; requestedBy: Principal } },
   { operation, subject, base, preview }: ProposedChange & { preview: ChangePreview },
 ): Promise<Outcome<Answer<ChangeDryRun>>> {
   const { input, caller, idempotent } = call;
-  const { clock, newId, store } = services;
+  const { clock, locks, newId, store } = services;
   const { snapshot } = await readTenant(services, caller);
   const token = randomUUID();
   const now = clock.now();
-  const { requestId: _, operation: __, ...requestedBy } = call.requestedBy ?? caller.principal;
+  const by = originatorOf(caller.principal);
+  const requestedBy = originatorOf(call.replaces?.requestedBy ?? caller.principal);
   const bound = {
     ...{ id: newId(), tenantId: tenantOf(caller), operation, subject, base, preview, requestedBy },
     // Without members that are undefined, as it is stored.
@@ -152,15 +163,44 @@ async function requestChange(
       preview: preview as z.infer<typeof changeEffect>,
     },
   };
-  const stored = await store.changeRequests.insert(request, MAX_WAITING, idempotent?.toRow(answer));
-  if (!stored)
-    return refuse('CONFLICT', `${MAX_WAITING} changes already wait for a confirmation. Confirm or refuse one first.`);
+  const limits = waitingLimits(requestedBy);
+  const inserted = await locks.exclusive(`change-requests:${request.tenantId}`, () =>
+    store.changeRequests.insert(request, limits, { by, replaces: call.replaces?.id }, idempotent?.toRow(answer)),
+  );
+  if (inserted !== 'inserted') return { ok: false, refusal: insertionRefusal(inserted, requestedBy, limits) };
   await services.audit.recordDone({
     ...{ tenantId: request.tenantId, by: caller.principal.id },
     ...{ key: caller.principal.key ?? null, via: caller.principal.via ?? null },
     ...{ action: 'requestChange', subject: `change:${request.id}`, ...originOf(caller) },
   });
   return done(answer);
+}
+
+/** Without what belongs to one request. */
+function originatorOf({ requestId: _, operation: __, ...originator }: Principal): Principal {
+  return originator;
+}
+
+function insertionRefusal(
+  reached: Exclude<ChangeRequestInsertion, 'inserted'>,
+  requestedBy: Principal,
+  { own, all }: WaitingLimits,
+): Refusal {
+  const whose = isPerson(requestedBy) ? 'a person' : 'an API key or an agent';
+  switch (reached) {
+    case 'ended':
+      return { code: 'ILLEGAL_TRANSITION', detail: 'The change no longer waits.' };
+    case 'own':
+      return {
+        code: 'CONFLICT',
+        detail: `${own} changes that you requested wait for a confirmation, the maximum for ${whose}. One of them must be confirmed or refused first.`,
+      };
+    case 'all':
+      return {
+        code: 'CONFLICT',
+        detail: `${all} changes of the tenant wait for a confirmation, the maximum for a request of ${whose}. One of them must be confirmed or refused first.`,
+      };
+  }
 }
 
 export function changeReason({ operation, preview: { weaker } }: ChangeRequest): string {

@@ -81,7 +81,7 @@ export const updatePolicy = operation({
   personOnly: true,
   example: { input: { confirm_by: 'another_principal' }, output: EXAMPLE },
   refuses: ['CONFLICT'],
-  needs: ['actors', 'agentTokens', 'audit', 'clock', 'newId', 'store'],
+  needs: ['actors', 'agentTokens', 'audit', 'clock', 'locks', 'newId', 'store'],
   async run(services, call) {
     const { input, caller } = call;
     const { ref, snapshot } = await readTenant(services, caller);

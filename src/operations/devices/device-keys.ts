@@ -4,7 +4,7 @@ import type { AppliedChange, ChangePreview } from '../../domain/change-request.t
 import { KEY_GRACE_MS, type SigningAlg, secretBinding } from '../../domain/device-key.ts';
 import { signingAlgSchema } from '../../domain/enum-schemas.ts';
 import { iso } from '../../domain/iso-time.ts';
-import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { done, type Outcome, outdated, refuse } from '../../domain/refusals.ts';
 import { reason } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import { type EpochMs, SYSTEM, type Uuid } from '../../domain/values.ts';
@@ -72,7 +72,7 @@ async function changeKeys<T>(
   const { caller, input } = call;
   return services.locks.exclusive(`keys:${input.id}`, async () => {
     const found = await findDevice(services, caller, input.id);
-    if (!found.ok) return found;
+    if (!found.ok) return outdated(found);
     const device = found.value;
     const { keyVersion } = device.snapshot.context.fixed;
     const change = {

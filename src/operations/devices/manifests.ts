@@ -3,14 +3,14 @@ import { capabilities, categories } from '../../domain/capability-registry.ts';
 import { safetyClassSchema } from '../../domain/enum-schemas.ts';
 import type { Capability, Manifest } from '../../domain/manifest.ts';
 import { compareManifests, MAX_REMOVED } from '../../domain/manifest-comparison.ts';
-import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { done, type Outcome, outdated, type RefusalCode, refuse } from '../../domain/refusals.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
 import { completeManifest, type ManifestBody, manifestBody, manifestUpdateBody } from '../../domain/tenant-manifest.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
-import type { JsonObject, Uuid } from '../../domain/values.ts';
+import type { Uuid } from '../../domain/values.ts';
 import type { DeviceEvent, DeviceFixed } from '../../machines/device-types.ts';
 import type { Output } from '../../machines/outputs.ts';
-import { applyOrRequest, changeDryRun, confirmationResponse } from '../changes/confirmed-change.ts';
+import { applyOrRequest, changeDryRun, confirmationResponse, stillWaits } from '../changes/confirmed-change.ts';
 import { idOf } from '../inputs.ts';
 import { type Answer, type Call, operation, type Services, tenantOf } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
@@ -106,7 +106,7 @@ const replacing = {
 
 export const registerManifest = operation({
   ...replacing,
-  needs: ['actors', 'agentTokens', 'audit', 'clock', 'manifests', 'newId', 'store'],
+  needs: ['actors', 'agentTokens', 'audit', 'clock', 'locks', 'manifests', 'newId', 'store'],
   name: 'registerManifest',
   summary: 'Register a manifest for a device, replacing its automatic one',
   responses: {
@@ -115,16 +115,14 @@ export const registerManifest = operation({
   },
   input: manifestBody.extend({ deviceId: idOf('device') }),
   example: { input: { capabilities: [singing] } },
-  async run(services, call) {
-    const found = await findDevice(services, call.caller, call.input.deviceId);
-    if (!found.ok) return found;
-    return putManifest(services, call, 'manifest.register', found.value);
+  run(services, call) {
+    return replaceManifest(services, call, 'manifest.register');
   },
 });
 
 export const updateManifest = operation({
   ...replacing,
-  needs: ['actors', 'agentTokens', 'audit', 'clock', 'manifests', 'newId', 'store'],
+  needs: ['actors', 'agentTokens', 'audit', 'clock', 'locks', 'manifests', 'newId', 'store'],
   name: 'updateManifest',
   summary: "Replace a device's own manifest; requires the version that it replaces, in the body or in If-Match",
   responses: {
@@ -134,12 +132,10 @@ export const updateManifest = operation({
   input: manifestUpdateBody.extend({ deviceId: idOf('device') }),
   example: { input: { version: 2, capabilities: [singing] } },
   async run(services, call) {
-    const { deviceId, version } = call.input;
-    const found = await findDevice(services, call.caller, deviceId);
+    if (call.input.version !== undefined) return replaceManifest(services, call, 'manifest.update');
+    const found = await findDevice(services, call.caller, call.input.deviceId);
     if (!found.ok) return found;
-    if (version === undefined)
-      return refuse('CONFLICT', 'version is required: send the version that this manifest replaces.');
-    return putManifest(services, call, 'manifest.update', found.value);
+    return refuse('CONFLICT', 'version is required: send the version that this manifest replaces.');
   },
 });
 
@@ -155,16 +151,41 @@ function updateConflict({ manifestVersion: current }: DeviceFixed, { version }: 
 /** Identifies the manifest that a change was previewed from; version 0 without one. */
 const manifestBase = (version: number): string => `manifest:${version}`;
 
-/** The same of the stored manifest, for an input of the operations above. */
-export async function storedManifestBase({ store }: Pick<Services, 'store'>, input: JsonObject): Promise<string> {
-  const [manifest] = await store.devices.manifests([input.deviceId as Uuid]);
-  return manifestBase(manifest?.version ?? 0);
-}
-
 /** Names of the operations that send these events. */
 const operationNames = { 'manifest.register': 'registerManifest', 'manifest.update': 'updateManifest' } as const;
 
-type PutServices = Pick<Services, 'actors' | 'agentTokens' | 'audit' | 'clock' | 'manifests' | 'newId' | 'store'>;
+type PutServices = Pick<
+  Services,
+  'actors' | 'agentTokens' | 'audit' | 'clock' | 'locks' | 'manifests' | 'newId' | 'store'
+>;
+type ManifestOutcome = Outcome<Answer<ManifestRecord | z.infer<typeof changeDryRun>>>;
+type ManifestCall = Call<ManifestBody & { deviceId: Uuid; version?: number | undefined }>;
+
+/** Codes of refusals because of the version of the manifest. */
+const versionRefusals: readonly RefusalCode[] = ['CONFLICT', 'NOT_FOUND'];
+
+/** Finds the device and replaces its manifest. A confirmed change is `outdated` if another manifest is stored. */
+async function replaceManifest(
+  services: PutServices,
+  call: ManifestCall,
+  type: keyof typeof operationNames,
+): Promise<ManifestOutcome> {
+  const found = await findDevice(services, call.caller, call.input.deviceId);
+  if (!found.ok) return outdated(found);
+  const outcome = await putManifest(services, call, type, found.value);
+  const { approval } = call;
+  if (outcome.ok || approval === undefined || !versionRefusals.includes(outcome.refusal.code)) return outcome;
+  return (await isStored(services, call.input.deviceId, approval.base)) ? stillWaits() : outdated(outcome);
+}
+
+/**
+ * Whether the manifest is still the one of this `base`, as it is stored: actors and caches may be behind it if another
+ * node has become the owner of the tenant.
+ */
+async function isStored({ store }: Pick<Services, 'store'>, deviceId: Uuid, base: string): Promise<boolean> {
+  const [manifest] = await store.devices.manifests([deviceId]);
+  return manifestBase(manifest?.version ?? 0) === base;
+}
 
 /**
  * Compares the new manifest with the current one, and publishes it or requests its confirmation. The device's actor
@@ -172,10 +193,10 @@ type PutServices = Pick<Services, 'actors' | 'agentTokens' | 'audit' | 'clock' |
  */
 async function putManifest(
   services: PutServices,
-  call: Call<ManifestBody & { version?: number | undefined }>,
+  call: ManifestCall,
   type: keyof typeof operationNames,
   device: CommittedDevice,
-): Promise<Outcome<Answer<ManifestRecord | z.infer<typeof changeDryRun>>>> {
+): Promise<ManifestOutcome> {
   const { input, caller, idempotent } = call;
   const complete = completeManifest(input);
   if (!complete.ok) return complete;

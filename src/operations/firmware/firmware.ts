@@ -3,7 +3,7 @@ import type { ChangePreview } from '../../domain/change-request.ts';
 import { firmwareStatusSchema } from '../../domain/enum-schemas.ts';
 import { artifactUrlError, findUpdate, isVersion } from '../../domain/firmware.ts';
 import { isSignedAsRequired } from '../../domain/firmware-signing.ts';
-import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { done, type Outcome, outdated, refuse } from '../../domain/refusals.ts';
 import { description, deviceType } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
@@ -200,7 +200,7 @@ export const releaseFirmware = operation({
     const { input, caller } = call;
     const signing = await services.store.firmwareSigning.find(tenantOf(caller));
     const decide = (release: FirmwareRelease): Outcome<FirmwareRelease> => {
-      if (release.status === 'withdrawn') return illegalTransition('The release was withdrawn.');
+      if (release.status === 'withdrawn') return outdated(illegalTransition('The release was withdrawn.'));
       if (release.checksum === null)
         return illegalTransition('The draft has neither a URL nor an artifact: upload an artifact first.');
       if (input.size !== undefined && release.artifact !== null) return sizeOfArtifact();
@@ -301,7 +301,7 @@ function changeRelease<Status extends FirmwareRelease['status'], Requested = nev
 ): Promise<Outcome<Answer<ChangedRelease<Status> | Requested>>> {
   return services.locks.exclusive(releaseLockKey(input.id), async () => {
     const release = await services.store.firmware.find(tenantOf(caller), input.id);
-    if (release === null) return notFound('firmware');
+    if (release === null) return outdated(notFound('firmware'));
     const decided = decide(release);
     if (!decided.ok) return decided;
     return confirm(release, decided.value, async () => {

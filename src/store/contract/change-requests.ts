@@ -1,4 +1,4 @@
-import type { ChangeRequest } from '../../domain/change-request.ts';
+import type { ChangeRequest, WaitingLimits } from '../../domain/change-request.ts';
 import type { Position } from '../../domain/cursor.ts';
 import type { EpochMs, Principal, Uuid } from '../../domain/values.ts';
 import type { IdempotencyRow } from './idempotency.ts';
@@ -13,10 +13,23 @@ export interface ChangeRequestEnd {
   reason: string | null;
 }
 
+/** `own` and `all`: the limit that was reached. `ended`: the request to replace no longer waits. */
+export type ChangeRequestInsertion = 'inserted' | 'own' | 'all' | 'ended';
+
 /** Changes that wait for a confirmation, and those that have ended: plain records. */
 export interface ChangeRequestStore {
-  /** False, and nothing is stored, if `mostWaiting` requests of the tenant already wait at its `createdAt`. */
-  insert(request: ChangeRequest, mostWaiting: number, idempotency?: IdempotencyRow | null): Promise<boolean>;
+  /**
+   * Inserts a request and ends those that it replaces as `outdated`, decided by `by`: the one with the id `replaces`, and
+   * those that the same requester made with the same operation and subject. The limits are compared with the others that
+   * wait at its `createdAt`, unless it replaces one that waits. Nothing is stored or ended unless it is inserted. Calls
+   * for one tenant must not overlap, because the statement counts what is committed.
+   */
+  insert(
+    request: ChangeRequest,
+    limits: WaitingLimits,
+    replacing: { by: Principal; replaces?: Uuid | undefined },
+    idempotency?: IdempotencyRow | null,
+  ): Promise<ChangeRequestInsertion>;
   find(id: Uuid): Promise<ChangeRequest | null>;
   /** The tenant's change requests, newest first; with `waitingAt`, those that wait for a confirmation at this time. */
   list(tenantId: Uuid, filter: { waitingAt?: EpochMs }, limit: number, after?: Position): Promise<Page<ChangeRequest>>;

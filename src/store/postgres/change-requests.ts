@@ -1,6 +1,7 @@
-import type { ChangeRequest } from '../../domain/change-request.ts';
+import { type ChangeRequest, replacedByText } from '../../domain/change-request.ts';
+import { isPerson } from '../../domain/policy.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
-import type { ChangeRequestStore } from '../contract/change-requests.ts';
+import type { ChangeRequestInsertion, ChangeRequestStore } from '../contract/change-requests.ts';
 import type { Database } from './database.ts';
 import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
@@ -20,6 +21,10 @@ interface Row extends Pick<ChangeRequest, 'id' | 'operation' | 'subject' | 'inpu
 const columns = `id, tenant_id, operation, subject, input, base, preview, digest, token_hash, requested_by, created_at,
   expires_at, status, decided_by, decided_at, reason`;
 const isWaiting = `status = 'awaiting_confirmation'`;
+/** `isSameRequester` of domain/change-request.ts; the parameters are those of the insertion. */
+const isRequester = `(requested_by->>'id' = $22 and coalesce(requested_by->>'key', '') = $23 and
+  ((requested_by->>'kind' = 'user' and requested_by->>'person' = 'true' and not requested_by ? 'key'
+    and coalesce(requested_by->>'via', '') <> 'mcp') is true) = $24::boolean)`;
 
 const requestOf = ({
   tenant_id,
@@ -37,25 +42,47 @@ const requestOf = ({
 });
 
 export const changeRequestStore = (database: Database): ChangeRequestStore => ({
-  async insert(one, mostWaiting, idempotency) {
-    const rows = await database.write<{ id: Uuid }>({
+  async insert(one, { own, all }, { by, replaces }, idempotency) {
+    const { requestedBy } = one;
+    const rows = await database.write<{ result: ChangeRequestInsertion }>({
       name: 'change_request_insert',
-      text: `with made as (
+      text: `with waiting as (
+          select id, ${isRequester} as own,
+            id = $17::uuid or operation = $3 and subject = $4 and ${isRequester} as replaced
+          from change_requests where tenant_id = $2 and ${isWaiting} and expires_at > $11::bigint),
+        checked as (
+          select case
+            when $17::uuid is not null and not coalesce(bool_or(id = $17), false) then 'ended'
+            when bool_or(replaced) then 'inserted'
+            when count(*) filter (where own) >= $18::bigint then 'own'
+            when count(*) >= $19::bigint then 'all'
+            else 'inserted' end as result
+          from waiting),
+        ended as (
+          update change_requests set status = 'outdated', decided_by = $20::jsonb, decided_at = $11, reason = $21
+          where id in (select id from waiting where replaced) and ${isWaiting}
+            and (select result from checked) = 'inserted'
+          returning id),
+        made as (
           insert into change_requests (${columns})
           select $1::uuid, $2::uuid, $3, $4, $5::jsonb, $6, $7::jsonb, $8, $9, $10::jsonb, $11::bigint, $12::bigint, $13,
             $14::jsonb, $15::bigint, $16
-          where (select count(*) from change_requests where tenant_id = $2 and ${isWaiting} and expires_at > $11) < $17::bigint
+          from checked where result = 'inserted' and ($17::uuid is null or exists (select from ended where id = $17))
           returning id),
-        ${idempotencyCte(18, 'made')}
-        select id from made`,
+        ${idempotencyCte(25, 'made')}
+        select case when result = 'inserted' and not exists (select from made) then 'ended' else result end as result
+        from checked`,
       values: [
         ...[one.id, one.tenantId, one.operation, one.subject, JSON.stringify(one.input), one.base],
-        ...[JSON.stringify(one.preview), one.digest, one.tokenHash, JSON.stringify(one.requestedBy), one.createdAt],
+        ...[JSON.stringify(one.preview), one.digest, one.tokenHash, JSON.stringify(requestedBy), one.createdAt],
         ...[one.expiresAt, one.status, one.decidedBy === null ? null : JSON.stringify(one.decidedBy), one.decidedAt],
-        ...[one.reason, mostWaiting, idempotencyParameter(idempotency)],
+        ...[one.reason, replaces ?? null, own, all, JSON.stringify(by), replacedByText(one)],
+        ...[requestedBy.id, requestedBy.key ?? '', isPerson(requestedBy), idempotencyParameter(idempotency)],
       ],
     });
-    return rows.length > 0;
+    const [row] = rows;
+    if (row === undefined) throw new Error('change_request_insert returned no row');
+    return row.result;
   },
 
   async find(id) {

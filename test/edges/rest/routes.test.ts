@@ -14,6 +14,8 @@ const goesOn: readonly RegExp[] = [
   /^POST \/commands\/\{\w+\}\/cancel$/,
   /^POST \/plans\/\{\w+\}\/cancel$/,
   /^POST \/(confirmations|change-requests|cognition\/proposals)\/\{\w+\}\/refuse$/,
+  // Only for a change whose request goes on, such as a revocation.
+  /^POST \/change-requests\/\{\w+\}\/(confirm|approve)$/,
 ];
 
 it.each(routes.filter(({ operation }) => operation.changes).map((route) => [`${route.method} ${route.path}`, route]))(

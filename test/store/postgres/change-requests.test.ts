@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest';
 import type { ChangeRequest } from '../../../src/domain/change-request.ts';
+import type { Principal } from '../../../src/domain/values.ts';
 import type { RowOutput } from '../../../src/machines/outputs.ts';
-import { DataRefused, type Position } from '../../../src/store/contract.ts';
+import { DataRefused, type IdempotencyRow, type Position } from '../../../src/store/contract.ts';
 import { deviceCommit, idempotencyRow, newId } from '../../support/actor-commits.ts';
 import { eachStore } from '../../support/store.ts';
 
@@ -19,9 +20,11 @@ eachStore('change requests', (backend) => {
     ...{ status: 'awaiting_confirmation', decidedBy: null, decidedAt: null, reason: null },
     ...more,
   });
+  const insert = (one: ChangeRequest, limits = { own: 100, all: 100 }, replaces?: string, also?: IdempotencyRow) =>
+    changes().insert(one, limits, { by, replaces }, also);
   const stored = async (more: Partial<ChangeRequest> = {}): Promise<ChangeRequest> => {
     const made = request(more);
-    expect(await changes().insert(made, 100)).toBe(true);
+    expect(await insert(made)).toBe('inserted');
     return made;
   };
   const end = (more: object = {}) => ({
@@ -42,7 +45,7 @@ eachStore('change requests', (backend) => {
   it('are returned unchanged, with the stored response of the request', async () => {
     const also = idempotencyRow();
     const made = request();
-    expect(await changes().insert(made, 9, also)).toBe(true);
+    expect(await insert(made, undefined, undefined, also)).toBe('inserted');
     expect(await changes().find(made.id)).toEqual(made);
     expect(await backend().store.idempotency.find(also)).toEqual(also);
     expect(await changes().find(newId())).toBeNull();
@@ -50,7 +53,8 @@ eachStore('change requests', (backend) => {
 
   it('of a tenant are listed newest first in pages, all or only those that wait', async () => {
     const tenantId = newId();
-    const all = [await stored({ tenantId }), await stored({ tenantId }), await stored({ tenantId })];
+    const waits = (subject: string) => stored({ tenantId, subject });
+    const all = [await waits('device:1'), await waits('device:2'), await waits('device:3')];
     await stored();
     await changes().end(all[1]?.id as string, end());
     const list = async (filter: { waitingAt?: number }) => {
@@ -71,15 +75,55 @@ eachStore('change requests', (backend) => {
 
   it('of a tenant wait up to a limit, which expired and ended ones do not count for', async () => {
     const tenantId = newId();
-    await stored({ tenantId, expiresAt: at });
-    const { id } = await stored({ tenantId });
+    const other = { requestedBy: { kind: 'user' as const, id: 'other', person: true } };
+    await stored({ tenantId, ...other, expiresAt: at });
+    const { id } = await stored({ tenantId, ...other });
     const also = idempotencyRow();
     const more = request({ tenantId });
-    expect(await changes().insert(more, 1, also)).toBe(false);
+    const one = { own: 9, all: 1 };
+    expect(await insert(more, one, undefined, also)).toBe('all');
     expect(await changes().find(more.id)).toBeNull();
     expect(await backend().store.idempotency.find(also)).toBeNull();
     await changes().end(id, end());
-    expect(await changes().insert(more, 1, also)).toBe(true);
+    expect(await insert(more, one, undefined, also)).toBe('inserted');
+  });
+
+  const principal = (more: Partial<Principal> = {}): Principal => ({ kind: 'user', id: 'u', via: 'rest', ...more });
+  it.each<[string, Principal, Principal, boolean]>([
+    ['a user in person', principal({ person: true }), principal({ person: true, via: 'graphql' }), true],
+    ['an API key', principal({ key: 'k' }), principal({ key: 'k', via: 'mcp' }), true],
+    ['programs', principal({ person: false }), principal({ person: true, via: 'mcp' }), true],
+    ['a person and a program', principal({ person: true }), principal({ person: false }), false],
+    ['a person and a key', principal({ person: true }), principal({ key: 'k' }), false],
+    ['two keys', principal({ key: 'k' }), principal({ key: 'l' }), false],
+    ['two users', principal({ person: true }), principal({ person: true, id: 'v' }), false],
+  ])('of %s: the same requester counts for one limit, and replaces its own request', async (_, first, second, same) => {
+    const tenantId = newId();
+    const made = await stored({ tenantId, requestedBy: first });
+    const limits = { own: 1, all: 9 };
+    const another = request({ tenantId, requestedBy: second, subject: 'device:2' });
+    expect(await insert(another, limits)).toBe(same ? 'own' : 'inserted');
+    const again = request({ tenantId, requestedBy: second });
+    expect(await insert(again, same ? limits : { own: 9, all: 9 })).toBe('inserted');
+    expect(await changes().find(again.id)).toEqual(again);
+    const replaced = { status: 'outdated', decidedBy: by, decidedAt: again.createdAt };
+    expect(await changes().find(made.id)).toEqual(
+      same ? { ...made, ...replaced, reason: `Replaced by the change request ${again.id}.` } : made,
+    );
+  });
+
+  it('replace a named one in the same statement, if it still waits', async () => {
+    const made = await stored();
+    const again = request({ tenantId: made.tenantId, subject: 'device:2', requestedBy: by });
+    expect(await insert(again, { own: 0, all: 0 }, made.id)).toBe('inserted');
+    expect(await changes().find(made.id)).toMatchObject({ status: 'outdated', decidedBy: by });
+    const late = request({ tenantId: made.tenantId, subject: 'device:3' });
+    expect(await insert(late, undefined, made.id)).toBe('ended');
+    expect(await insert(late, undefined, newId())).toBe('ended');
+    expect(await changes().find(late.id)).toBeNull();
+    const foreign = request();
+    expect(await insert(foreign, undefined, again.id)).toBe('ended');
+    expect(await changes().find(again.id)).toEqual(again);
   });
 
   it('end once, with the stored response', async () => {

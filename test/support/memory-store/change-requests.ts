@@ -1,4 +1,4 @@
-import type { ChangeRequest } from '../../../src/domain/change-request.ts';
+import { type ChangeRequest, isSameRequester, replacedByText } from '../../../src/domain/change-request.ts';
 import type { ChangeRequestStore } from '../../../src/store/contract/change-requests.ts';
 import { bigint, type Columns, jsonb, nullable, refuse, rowOf, text, uuid } from './columns.ts';
 import { putIdempotency } from './idempotency.ts';
@@ -23,18 +23,36 @@ const columns: Columns<ChangeRequest> = {
 const isWaiting = ({ status }: ChangeRequest): boolean => status === 'awaiting_confirmation';
 
 export const changeRequestStore = (session: Session): ChangeRequestStore => ({
-  insert: (request, mostWaiting, idempotency) =>
-    session.write('changeRequests.insert', [request, mostWaiting, idempotency], (tables, input, most, idempotency) => {
-      const row = rowOf(columns, input);
-      if (tables.changeRequests.has(row.id)) refuse('23505', 'duplicate key value violates "change_requests_pkey"');
-      const waiting = tables.changeRequests.where(
-        (one) => one.tenantId === row.tenantId && isWaiting(one) && one.expiresAt > row.createdAt,
-      );
-      if (waiting.length >= most) return false;
-      tables.changeRequests.set(row.id, row);
-      putIdempotency(tables, idempotency);
-      return true;
-    }),
+  insert: (request, limits, replacing, idempotency) =>
+    session.write(
+      'changeRequests.insert',
+      [request, limits, replacing, idempotency],
+      (tables, input, { own, all }, { by, replaces }, idempotency) => {
+        const row = rowOf(columns, input);
+        const waiting = tables.changeRequests.where(
+          (one) => one.tenantId === row.tenantId && isWaiting(one) && one.expiresAt > row.createdAt,
+        );
+        const isOwn = (one: ChangeRequest) => isSameRequester(one.requestedBy, row.requestedBy);
+        const replaced = waiting.filter(
+          (one) =>
+            one.id === replaces || (one.operation === row.operation && one.subject === row.subject && isOwn(one)),
+        );
+        if (replaces !== undefined && !replaced.some(({ id }) => id === replaces)) return 'ended';
+        if (replaced.length === 0 && waiting.filter(isOwn).length >= own) return 'own';
+        if (replaced.length === 0 && waiting.length >= all) return 'all';
+        if (tables.changeRequests.has(row.id)) refuse('23505', 'duplicate key value violates "change_requests_pkey"');
+        const end = {
+          status: 'outdated' as const,
+          decidedBy: by,
+          decidedAt: row.createdAt,
+          reason: replacedByText(row),
+        };
+        for (const one of replaced) tables.changeRequests.set(one.id, rowOf(columns, { ...one, ...end }));
+        tables.changeRequests.set(row.id, row);
+        putIdempotency(tables, idempotency);
+        return 'inserted';
+      },
+    ),
 
   find: (id) => session.read('changeRequests.find', [id], (tables, id) => tables.changeRequests.get(id) ?? null),
 

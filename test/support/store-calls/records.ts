@@ -1,5 +1,6 @@
 import type { ChangeRequest } from '../../../src/domain/change-request.ts';
 import type { Proposal } from '../../../src/domain/proposal.ts';
+import type { Principal } from '../../../src/domain/values.ts';
 import type { AuditRow } from '../../../src/store/contract/audit.ts';
 import type { FirmwareRelease } from '../../../src/store/contract/firmware.ts';
 import type { ApiKey, Store } from '../../../src/store/contract.ts';
@@ -44,12 +45,20 @@ function proposalOf(model: StoreModel, { a, b, tenant, text, at, flag }: Inputs)
   };
 }
 
-const changeOf = (model: StoreModel, { a, b, tenant, text, at }: Inputs): ChangeRequest => ({
-  ...{ id: model.id('change', a), tenantId: model.id('tenant', tenant), operation: text, subject: `device:${b}` },
-  ...{ input: { text }, base: `manifest:${b}`, preview: { weaker: [text], changes: { a: { from: b, to: null } } } },
-  ...{ digest: 'd', tokenHash: 't', requestedBy: { kind: 'user', id: model.id('user', b) }, createdAt: a * DAY },
-  ...{ expiresAt: at, status: 'awaiting_confirmation', decidedBy: null, decidedAt: null, reason: null },
+const requesterOf = (model: StoreModel, { b, c, flag }: Inputs): Principal => ({
+  ...{ kind: 'user', id: model.id('user', b), person: flag, via: c === 1 ? 'mcp' : 'rest' },
+  ...(c === 0 && { key: model.name('key', b) }),
 });
+
+const changeOf = (model: StoreModel, one: Inputs): ChangeRequest => {
+  const { a, b, tenant, text, at } = one;
+  return {
+    ...{ id: model.id('change', a), tenantId: model.id('tenant', tenant), operation: text, subject: `device:${b}` },
+    ...{ input: { text }, base: `manifest:${b}`, preview: { weaker: [text], changes: { a: { from: b, to: null } } } },
+    ...{ digest: 'd', tokenHash: 't', requestedBy: requesterOf(model, one), createdAt: a * DAY },
+    ...{ expiresAt: at, status: 'awaiting_confirmation', decidedBy: null, decidedAt: null, reason: null },
+  };
+};
 
 const keyOf = (model: StoreModel, { a, b, tenant, text, at, flag }: Inputs): ApiKey => ({
   ...{ prefix: model.name('key', a), tenantId: model.id('tenant', tenant), userId: model.id('user', b), name: text },
@@ -252,7 +261,12 @@ const others: Record<string, CallBuilder> = {
   insertChangeRequest:
     (model, one) =>
     ({ changeRequests }) =>
-      changeRequests.insert(changeOf(model, one), one.c, responseOf(model, one.response)),
+      changeRequests.insert(
+        changeOf(model, one),
+        { own: one.c, all: 1 + one.b },
+        { by: requesterOf(model, one), ...(one.flag && { replaces: model.id('change', one.c) }) },
+        responseOf(model, one.response),
+      ),
   endChangeRequest: (model, { a, b, text, at, flag, response }) => {
     const end = {
       status: flag ? ('refused' as const) : ('outdated' as const),

@@ -25,13 +25,13 @@ const provisionDevice = defineOperationTool({
 });
 
 const WAITS_HINT =
-  'Nothing was changed: the tenant’s policy requires another user to confirm it. Refer the user to the pending confirmations.';
+  'Nothing was changed: the tenant’s policy requires a person or another user to confirm it outside of this connection. Refer the user to the pending confirmations.';
 
 const decommissionDevice = defineOperationTool({
   name: 'decommission_device',
   title: 'Revoke a device',
   description:
-    'Revokes a device: closes its session, invalidates its keys for good and closes its commands. Get the consent of the user first. If the policy requires a confirmation by another user, nothing is changed and the answer has a change_id. Only an admin can reinstate it, with a new key.',
+    'Revokes a device: closes its session, invalidates its keys for good and closes its commands. Get the consent of the user first. If the policy requires a confirmation by a person or another user, nothing is changed and the answer has a change_id. Only an admin can reinstate it, with a new key.',
   annotations: { ...DESTRUCTIVE, idempotentHint: true },
   operation: revokeDevice,
   arguments: { names: { device_id: 'id' } },

@@ -1,65 +1,38 @@
 import { v7 } from 'uuid';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { ChangeRequest } from '../../../../src/domain/change-request.ts';
+import { describe, expect, it } from 'vitest';
 import { type Confirmer, confirmers } from '../../../../src/domain/policy.ts';
-import { changeDigest } from '../../../../src/operations/changes/confirmed-change.ts';
-import { DataRefused } from '../../../../src/store/contract.ts';
 import { queryGraphql } from '../../../support/graphql.ts';
-import type { CallResult } from '../../../support/http-service.ts';
 import { callTool, codeOf, mcpClient } from '../../../support/mcp.ts';
 import { setPolicy } from '../../../support/safety-policy.ts';
 import { mine, other, service, withTwoTenants } from '../two-tenants.ts';
+import {
+  approve,
+  as,
+  coded,
+  confirm,
+  device,
+  gate,
+  lower,
+  manifest,
+  path,
+  percent,
+  put,
+  refuse,
+  SENTENCE,
+  show,
+  useDevice,
+  waiting,
+  withGate,
+} from '../weaker-manifest.ts';
 
 withTwoTenants();
+withGate();
 
-const gate = (more: object = {}) => ({ action: 'open_gate', safetyClass: 'CRITICAL', ...more });
-const percent = (maximum: number) => ({
-  paramSchema: { type: 'object', properties: { percent: { type: 'integer', maximum } } },
-});
 const opens = { expectedState: { open: true } };
-const SENTENCE = "'open_gate' will need no confirmation: it is CRITICAL now, and becomes NORMAL.";
 /** A UUID that was never a token. */
 const NO_TOKEN = '6f1c2f7e-4b0a-4d0e-9a53-2f8f0c1d7b11';
 
-let device: string;
-beforeEach(async () => {
-  device = (await mine.register({ device_type: 'esp32' })).device_id;
-  expect((await mine.call('POST', path(), { capabilities: [gate(percent(50)), { action: 'wave' }] })).status).toBe(201);
-});
-
-afterEach(() => {
-  vi.restoreAllMocks();
-});
-
-const path = () => `/devices/${device}/manifest`;
-const manifest = async () => (await mine.call('GET', path())).body;
-const as = (role: 'owner' | 'admin' | 'user' | 'viewer') => ({ token: mine.tokens[role] });
-const put = async (capabilities: object[], sent = as('owner')) =>
-  mine.call('PUT', path(), { version: (await manifest()).version, capabilities }, sent);
-/** Requests that `open_gate` becomes NORMAL. */
-const lower = async (sent = as('owner')) => (await put([{ action: 'open_gate' }], sent)).body;
-const confirm = (id: string, dry_run_token: string, sent = as('owner')) =>
-  mine.call('POST', `/change-requests/${id}/confirm`, { dry_run_token }, sent);
-const approve = (id: string, sent: object = as('owner')) =>
-  mine.call('POST', `/change-requests/${id}/approve`, undefined, sent);
-const refuse = (id: string, body: object = {}, sent = as('owner')) =>
-  mine.call('POST', `/change-requests/${id}/refuse`, body, sent);
-const show = async (id: string) => (await mine.call('GET', `/change-requests/${id}`)).body.change;
-const waiting = async () => (await mine.call('GET', '/change-requests?waiting=true')).body.changes;
 const policy = (confirm_by: Confirmer) => setPolicy(mine, { confirm_by });
-const coded = ({ status, body }: CallResult) => [status, body.code];
-/** Runs before the next commit of the device, which fails if this does. */
-const beforeNextCommit = (run: () => Promise<void>) => {
-  const { actors } = service.store;
-  const commit = actors.commit.bind(actors);
-  const spy = vi.spyOn(actors, 'commit').mockImplementation(async (commits, ...options) => {
-    if (commits.some(({ ref }) => ref.id === device)) {
-      spy.mockRestore();
-      await run();
-    }
-    return commit(commits, ...options);
-  });
-};
 const userId = async (role: 'owner' | 'admin') =>
   (await mine.call('GET', '/auth/me', undefined, as(role))).body.user.id;
 
@@ -151,7 +124,7 @@ describe('a manifest that gets weaker', () => {
   });
 
   it('as the first one of the tenant, compared with the automatic one, waits too', async () => {
-    device = (await mine.register({ device_type: 'door_lock' })).device_id;
+    await useDevice('door_lock');
     const wide = { action: 'unlock', paramSchema: { type: 'object', properties: { force: {} } } };
     const { status, body } = await mine.call('POST', path(), { capabilities: [wide] });
     expect([status, body.preview.weaker]).toEqual([409, [expect.stringContaining("'unlock' is CRITICAL and accepts")]]);
@@ -224,77 +197,11 @@ describe('a change request', () => {
   });
 
   it('is not applied with another token, and stays confirmable', async () => {
-    const [first, second] = [await lower(), await lower()];
+    const [first, second] = [await lower(), await lower(as('admin'))];
     for (const token of [NO_TOKEN, second.dry_run_token, ''])
       expect(coded(await confirm(first.change_id, token))).toEqual([403, 'CONFIRMATION_FAILED']);
     expect((await manifest()).version).toBe(1);
     expect((await confirm(first.change_id, first.dry_run_token)).status).toBe(200);
-  });
-
-  it('ends as outdated if the manifest was changed after the preview', async () => {
-    const requested = await lower();
-    expect((await put([gate(percent(40)), { action: 'wave' }])).status).toBe(200);
-    expect(coded(await confirm(requested.change_id, requested.dry_run_token))).toEqual([409, 'CONFLICT']);
-    expect(await show(requested.change_id)).toMatchObject({ status: 'outdated' });
-    expect(coded(await approve(requested.change_id))).toEqual([409, 'ILLEGAL_TRANSITION']);
-    expect((await manifest()).capabilities[0].safetyClass).toBe('CRITICAL');
-  });
-
-  describe('keeps waiting if its confirmation fails although the manifest is the same:', () => {
-    /** A stored request like that of `lower`, as another build would have made it. */
-    const ofAnotherBuild = async (differences: (made: ChangeRequest) => Partial<ChangeRequest>) => {
-      const { change_id } = await lower();
-      const made = (await service.store.changeRequests.find(change_id)) as ChangeRequest;
-      const changed = { ...made, id: v7(), ...differences(made) };
-      await service.store.changeRequests.insert({ ...changed, digest: changeDigest(changed) }, 200);
-      return changed.id;
-    };
-    const waits = async (id: string) => (await show(id)).status === 'awaiting_confirmation';
-
-    it('with a preview that this build would not make', async () => {
-      const preview = { weaker: ['The gate gets weaker.'], changes: {} };
-      const id = await ofAnotherBuild(() => ({ preview }));
-      const answer = await approve(id);
-      expect([...coded(answer), answer.body.detail]).toEqual([
-        ...[409, 'CONFLICT'],
-        'This node or version cannot apply the change now. The request still waits: confirm it again later, or refuse it.',
-      ]);
-      expect([await waits(id), (await manifest()).version]).toEqual([true, 1]);
-      expect((await refuse(id)).status).toBe(200);
-    });
-
-    it('with an input that this build refuses', async () => {
-      const id = await ofAnotherBuild(({ input }) => ({ input: { ...input, revision: 'b' } }));
-      expect([coded(await approve(id)), await waits(id)]).toEqual([[409, 'CONFLICT'], true]);
-    });
-
-    it('at a node whose actor is behind the store', async () => {
-      const { change_id: id } = await lower();
-      vi.spyOn(service.services.manifests, 'load').mockResolvedValueOnce(new Map());
-      expect([coded(await approve(id)), await waits(id)]).toEqual([[409, 'CONFLICT'], true]);
-      expect((await approve(id)).status).toBe(200);
-    });
-
-    it('with an event that the store rejects', async () => {
-      const { change_id: id } = await lower();
-      beforeNextCommit(() => Promise.reject(new DataRefused('22P05', 'rejected')));
-      expect([coded(await approve(id)), await waits(id)]).toEqual([[500, 'INTERNAL'], true]);
-      expect((await approve(id)).status).toBe(200);
-    });
-  });
-
-  it('is not applied if another process has refused it in the meantime', async () => {
-    const { change_id: id } = await lower();
-    const { requestedBy: decidedBy } = (await service.store.changeRequests.find(id)) as ChangeRequest;
-    beforeNextCommit(async () => {
-      const decidedAt = service.clock.now();
-      await service.store.changeRequests.end(id, { status: 'refused', reason: null, decidedBy, decidedAt });
-    });
-    const answer = await approve(id);
-    expect([...coded(answer), answer.body.detail]).toEqual([
-      ...[409, 'ILLEGAL_TRANSITION', 'The change is refused, not awaiting confirmation.'],
-    ]);
-    expect([(await show(id)).status, (await manifest()).version]).toEqual(['refused', 1]);
   });
 
   it('expires after the time of the policy', async () => {
@@ -334,7 +241,7 @@ describe('a change request', () => {
   });
 
   it('is repeated with the same Idempotency-Key, where it is requested and where it is confirmed', async () => {
-    device = (await mine.register({ device_type: 'door_lock' })).device_id;
+    await useDevice('door_lock');
     const body = { capabilities: [{ action: 'unlock', paramSchema: { type: 'object', properties: { force: {} } } }] };
     const keyed = { headers: { 'idempotency-key': v7() } };
     const first = await mine.call('POST', path(), body, keyed);
@@ -358,17 +265,6 @@ describe('a change request', () => {
     ])
       expect(coded(answer)).toEqual([404, 'NOT_FOUND']);
     expect((await mine.call('GET', '/change-requests', undefined, theirs)).body.changes).toEqual([]);
-  });
-
-  it('is refused if 200 others of the tenant wait', async () => {
-    const inserted = service.store.changeRequests;
-    const { change_id: id } = await lower();
-    const stored = await inserted.find(id);
-    if (stored === null) throw new Error('not stored');
-    for (let n = 1; n < 200; n++) expect(await inserted.insert({ ...stored, id: v7() }, 200)).toBe(true);
-    expect(coded(await put([{ action: 'open_gate' }]))).toEqual([409, 'CONFLICT']);
-    await refuse(id);
-    expect(coded(await put([{ action: 'open_gate' }]))).toEqual([409, 'DRY_RUN_REQUIRED']);
   });
 });
 

@@ -210,6 +210,32 @@ describe('a critical change', () => {
     const actions = entries.map(({ action, subject }: { action: string; subject: string }) => [action, subject]);
     expect(actions).toContainEqual(['requestChange', `change:${asked.body.change_id}`]);
     expect(actions).not.toContainEqual(['releaseFirmware', `firmware:${id}`]);
+    await approve(asked.body.change_id, { token: mine.tokens.admin });
+    const about = (await mine.call('GET', `/audit?subject=firmware:${id}`)).body.entries;
+    expect(about[0]).toMatchObject({ action: 'releaseFirmware', by: (await show(asked.body.change_id)).decided_by });
+  });
+
+  it('is decided during maintenance if its operation is allowed then', async () => {
+    await policy('person');
+    const id = await draft();
+    const release = (await mine.call('POST', `/firmware/${id}/release`, {}, { token: key })).body;
+    await service.services.setFlag('maintenance_mode', true);
+    try {
+      const revoke = () => mine.call('POST', `/device/${device}/revoke`, {}, { token: key });
+      const first = (await revoke()).body;
+      expect((await mine.call('POST', `/change-requests/${first.change_id}/refuse`, {})).status).toBe(200);
+      const { change_id, dry_run_token } = (await revoke()).body;
+      expect((await mine.call('POST', `/change-requests/${change_id}/confirm`, { dry_run_token })).status).toBe(200);
+      expect((await record()).revoked).toBe(true);
+      expect(coded(await approve(release.change_id))).toEqual([503, 'MAINTENANCE']);
+      const confirmed = { dry_run_token: release.dry_run_token };
+      expect(coded(await mine.call('POST', `/change-requests/${release.change_id}/confirm`, confirmed))).toEqual([
+        ...[503, 'MAINTENANCE'],
+      ]);
+    } finally {
+      await service.services.setFlag('maintenance_mode', false);
+    }
+    expect((await approve(release.change_id)).status).toBe(200);
   });
 
   it('is requested by the tool decommission_device, which changes nothing', async () => {
@@ -217,7 +243,7 @@ describe('a critical change', () => {
     const client = await mcpClient(service.url, key);
     const answer = await callTool(client, 'decommission_device', { device_id: device, reason: 'Lost' });
     const { change_id } = structured(answer);
-    expect(JSON.stringify(answer.content)).toContain('another user to confirm');
+    expect(JSON.stringify(answer.content)).toContain('a person or another user to confirm');
     expect((await record()).revoked).toBe(false);
     expect((await approve(change_id)).status).toBe(200);
     expect((await record()).revoked).toBe(true);
