@@ -22,6 +22,8 @@ export const changeKinds = {
   reinstateDevice: 'critical',
   revokeDevice: 'critical',
   releaseFirmware: 'critical',
+  setFirmwareSigning: 'critical',
+  addFirmwareKey: 'critical',
 } as const satisfies Record<string, ChangeKind>;
 export type ConfirmedOperation = keyof typeof changeKinds;
 

@@ -31,5 +31,8 @@ interface SignedRelease {
 }
 
 /** A signature counts only as long as its key is registered. */
-export const isSignedAsRequired = ({ required, keys }: FirmwareSigning, { signatureKeyId }: SignedRelease): boolean =>
-  !required || keys.some(({ keyId }) => keyId === signatureKeyId);
+export const isSignedByKey = ({ keys }: FirmwareSigning, { signatureKeyId }: SignedRelease): boolean =>
+  keys.some(({ keyId }) => keyId === signatureKeyId);
+
+export const isSignedAsRequired = (signing: FirmwareSigning, release: SignedRelease): boolean =>
+  !signing.required || isSignedByKey(signing, release);

@@ -4,6 +4,7 @@ import { updatePolicy } from '../commands/safety-policy.ts';
 import { reinstateDevice, revokeDevice, rotateSecret } from '../devices/device-keys.ts';
 import { registerManifest, updateManifest } from '../devices/manifests.ts';
 import { releaseFirmware } from '../firmware/firmware.ts';
+import { addFirmwareKey, setFirmwareSigning } from '../firmware/firmware-signing.ts';
 import type { Operation } from '../operation.ts';
 
 /** The services that confirmable operations need, for the operations that run them after a confirmation. */
@@ -23,4 +24,6 @@ export const confirmableOperations: Readonly<Record<ConfirmedOperation, Confirma
   reinstateDevice,
   revokeDevice,
   releaseFirmware,
+  setFirmwareSigning,
+  addFirmwareKey,
 };

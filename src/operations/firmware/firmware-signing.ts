@@ -1,11 +1,15 @@
 import { z } from 'zod';
+import type { ChangePreview } from '../../domain/change-request.ts';
 import { type FirmwareKey, type FirmwareSigning, MAX_FIRMWARE_KEYS } from '../../domain/firmware-signing.ts';
 import { iso } from '../../domain/iso-time.ts';
-import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { done, type Outcome, outdated, refuse } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
+import type { Uuid } from '../../domain/values.ts';
+import { payloadHash } from '../../protocol/canonical.ts';
 import { findFirmwareSigner, firmwareKeyId } from '../../protocol/firmware-signature.ts';
 import { isPublicKey } from '../../protocol/signature.ts';
 import type { FirmwareRelease } from '../../store/contract/firmware.ts';
+import { applyOrRequest, changeDryRun, confirmationResponse } from '../changes/confirmed-change.ts';
 import { displayName, isoTime, notFound } from '../inputs.ts';
 import { operation, tenantOf } from '../operation.ts';
 
@@ -72,42 +76,72 @@ export const getFirmwareSigning = operation({
   },
 });
 
+/** One change at a time, so that a confirmed one is applied to the state that was previewed. */
+const signingLockKey = (tenantId: Uuid): string => `firmware-signing:${tenantId}`;
+
+/** Identifies the keys and the setting that a change was previewed from. */
+const signingBase = ({ required, keys }: FirmwareSigning): string =>
+  `firmware-signing:${payloadHash({ required, keys: keys.map(({ keyId }) => keyId).sort() })}`;
+
+const addedBody = z.object({ status: z.literal('added'), key_id: z.string(), key: firmwareKey });
+
 export const addFirmwareKey = operation({
   name: 'addFirmwareKey',
   summary: 'Register a key that signs firmware, and require signatures from now on',
   input: z.strictObject({ public_key: publicKey, name: displayName }),
-  output: z.object({ status: z.literal('added'), key_id: z.string(), key: firmwareKey }),
+  output: z.union([addedBody, changeDryRun]),
+  responses: { 201: { when: 'The key is registered', body: addedBody }, 409: confirmationResponse },
   role: 'admin',
   scope: 'write:firmware',
   changes: true,
   personOnly: true,
-  auditSubject: (_, { key_id }) => `firmware-key:${key_id}`,
+  auditSubject: ({ input }) => `firmware-key:${firmwareKeyId(input.public_key)}`,
   refuses: ['CONFLICT'],
   example: {
     input: { public_key: KEY_EXAMPLE.public_key, name: KEY_EXAMPLE.name },
     output: { status: 'added', key_id: KEY_EXAMPLE.key_id, key: KEY_EXAMPLE },
   },
-  needs: ['clock', 'locks', 'store'],
-  run({ store, clock, locks }, { input, caller, idempotent }) {
+  needs: ['actors', 'agentTokens', 'audit', 'clock', 'locks', 'newId', 'store'],
+  run(services, call) {
+    const { input, caller, idempotent } = call;
+    const { store, clock, locks } = services;
     const tenantId = tenantOf(caller);
-    return locks.exclusive(`firmware-signing:${tenantId}`, async () => {
-      const key: FirmwareKey = {
-        keyId: firmwareKeyId(input.public_key),
-        publicKey: input.public_key,
-        name: input.name,
-        addedBy: caller.principal.id,
-        createdAt: clock.now(),
+    const keyId = firmwareKeyId(input.public_key);
+    return locks.exclusive(signingLockKey(tenantId), async () => {
+      const signing = await store.firmwareSigning.find(tenantId);
+      const { keys } = signing;
+      if (keys.some((one) => one.keyId === keyId))
+        return outdated(refuse('CONFLICT', 'The key is registered already.'));
+      if (keys.length >= MAX_FIRMWARE_KEYS) return tooManyKeys();
+      const change = {
+        ...{ operation: 'addFirmwareKey' as const, subject: `firmware-key:${keyId}`, base: signingBase(signing) },
+        preview: addedKeyPreview(signing, keyId, input.name),
       };
-      const answer = { body: { status: 'added' as const, key_id: key.keyId, key: keyOf(key) } };
-      const { addKey, find } = store.firmwareSigning;
-      if (await addKey(tenantId, key, MAX_FIRMWARE_KEYS, idempotent?.toRow(answer))) return done(answer);
-      const { keys } = await find(tenantId);
-      return keys.some(({ keyId }) => keyId === key.keyId)
-        ? refuse('CONFLICT', 'The key is registered already.')
-        : refuse('CONFLICT', `The tenant has ${MAX_FIRMWARE_KEYS} firmware keys, the maximum: remove one first.`);
+      return applyOrRequest(services, call, change, async () => {
+        const { public_key, name } = input;
+        const at = clock.now();
+        const key: FirmwareKey = { keyId, publicKey: public_key, name, addedBy: caller.principal.id, createdAt: at };
+        const answer = { body: { status: 'added' as const, key_id: keyId, key: keyOf(key) } };
+        const row = idempotent?.toRow(answer);
+        return (await store.firmwareSigning.addKey(tenantId, key, MAX_FIRMWARE_KEYS, row))
+          ? done(answer)
+          : tooManyKeys();
+      });
     });
   },
 });
+
+const tooManyKeys = () =>
+  refuse('CONFLICT', `The tenant has ${MAX_FIRMWARE_KEYS} firmware keys, the maximum: remove one first.`);
+
+/** The effect of one more key; null where it makes signatures required, because then less is offered than before. */
+const addedKeyPreview = ({ required }: FirmwareSigning, keyId: string, name: string): ChangePreview | null =>
+  required
+    ? {
+        weaker: [`Firmware that is signed with the key ${keyId} can be released, offered and sent to devices.`],
+        changes: { firmware_key: { from: null, to: { key_id: keyId, name } } },
+      }
+    : null;
 
 export const removeFirmwareKey = operation({
   name: 'removeFirmwareKey',
@@ -120,35 +154,60 @@ export const removeFirmwareKey = operation({
   personOnly: true,
   refuses: ['NOT_FOUND'],
   example: { input: { key_id: KEY_EXAMPLE.key_id } },
-  needs: ['store'],
-  async run({ store }, { input, caller }) {
-    const removed = await store.firmwareSigning.removeKey(tenantOf(caller), input.key_id);
+  needs: ['locks', 'store'],
+  async run({ locks, store }, { input, caller }) {
+    const tenantId = tenantOf(caller);
+    const remove = () => store.firmwareSigning.removeKey(tenantId, input.key_id);
+    const removed = await locks.exclusive(signingLockKey(tenantId), remove);
     return removed ? done({ body: null }) : notFound('firmware-key');
   },
 });
+
+const setBody = z.object({ signing });
 
 export const setFirmwareSigning = operation({
   name: 'setFirmwareSigning',
   summary: 'Require signatures of firmware, or require them no longer',
   input: z.strictObject({ signature_required: signatureRequired }),
-  output: z.object({ signing }),
+  output: z.union([setBody, changeDryRun]),
+  responses: { 200: { when: 'The setting is in force', body: setBody }, 409: confirmationResponse },
   role: 'admin',
   scope: 'write:firmware',
   changes: true,
   personOnly: true,
-  auditSubject: ({ input }) => `firmware-signatures:${input.signature_required ? 'required' : 'not-required'}`,
+  auditSubject: ({ input }) => settingSubject(input.signature_required),
+  refuses: ['CONFLICT'],
   example: {
     input: { signature_required: true },
     output: { signing: { signature_required: true, keys: [KEY_EXAMPLE] } },
   },
-  needs: ['store'],
-  async run({ store }, { input, caller }) {
-    const tenantId = tenantOf(caller);
-    await store.firmwareSigning.setRequired(tenantId, input.signature_required);
-    const { required, keys } = await store.firmwareSigning.find(tenantId);
-    return done({ body: { signing: { signature_required: required, keys: keys.map(keyOf) } } });
+  needs: ['actors', 'agentTokens', 'audit', 'clock', 'locks', 'newId', 'store'],
+  run(services, call) {
+    const { store, locks } = services;
+    const { signature_required } = call.input;
+    const tenantId = tenantOf(call.caller);
+    return locks.exclusive(signingLockKey(tenantId), async () => {
+      const before = await store.firmwareSigning.find(tenantId);
+      const change = {
+        ...{ operation: 'setFirmwareSigning' as const, subject: settingSubject(signature_required) },
+        base: signingBase(before),
+        preview: before.required && !signature_required ? unsignedPreview : null,
+      };
+      return applyOrRequest(services, call, change, async () => {
+        await store.firmwareSigning.setRequired(tenantId, signature_required);
+        const { required, keys } = await store.firmwareSigning.find(tenantId);
+        return done({ body: { signing: { signature_required: required, keys: keys.map(keyOf) } } });
+      });
+    });
   },
 });
+
+const settingSubject = (required: boolean): string => `firmware-signatures:${required ? 'required' : 'not-required'}`;
+
+const unsignedPreview: ChangePreview = {
+  weaker: ['Firmware without a signature of a registered key can be released, offered and sent to devices.'],
+  changes: { signature_required: { from: true, to: false } },
+};
 
 /**
  * The release with the key that verified its signature, if it may be released. `isNew`: the signature was not verified

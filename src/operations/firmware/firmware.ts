@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import type { ChangePreview } from '../../domain/change-request.ts';
 import { firmwareStatusSchema } from '../../domain/enum-schemas.ts';
 import { artifactUrlError, findUpdate, isVersion } from '../../domain/firmware.ts';
 import { isSignedAsRequired } from '../../domain/firmware-signing.ts';
@@ -7,16 +6,16 @@ import { done, type Outcome, outdated, refuse } from '../../domain/refusals.ts';
 import { description, deviceType } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
-import { payloadHash } from '../../protocol/canonical.ts';
 import { ED25519_SIGNATURE } from '../../protocol/signature.ts';
 import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import { applyOrRequest, changeDryRun, confirmationResponse } from '../changes/confirmed-change.ts';
 import { findDevice } from '../devices/device-view.ts';
 import { cursorAfter, cursorsIn, idOf, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Answer, type Call, operation, type Services, tenantOf } from '../operation.ts';
-import { firmwarePreview, signatureOf } from './firmware-facts.ts';
+import { signatureOf } from './firmware-facts.ts';
 import { verifyRelease } from './firmware-signing.ts';
 import { RELEASE_EXAMPLE, releaseRecord, releaseRecordOf } from './firmware-view.ts';
+import { releaseBase, releasePreview } from './release-preview.ts';
 
 // Firmware releases (contract §6). Uploads and downloads are in firmware-artifacts.ts.
 
@@ -220,38 +219,12 @@ export const releaseFirmware = operation({
     return changeRelease(services, call, 'released', decide, (before, after, apply) => {
       const change = {
         ...{ operation: 'releaseFirmware' as const, subject: `firmware:${before.id}`, base: releaseBase(before) },
-        preview: releasePreview(services, before, after),
+        preview: releasePreview(services, signing, before, after),
       };
       return applyOrRequest(services, call, change, apply);
     });
   },
 });
-
-/** Identifies what is released and to how many devices. */
-function releaseBase({ status, rolloutPercent, url, checksum, artifact, size, signature }: FirmwareRelease): string {
-  const named = { status, rolloutPercent, url, checksum, artifact: artifact?.name ?? null, size, signature };
-  return `firmware:${payloadHash(named)}`;
-}
-
-/** The effect of a release; null if it is offered to no more devices than before. */
-function releasePreview(
-  { artifacts }: Pick<Services, 'artifacts'>,
-  before: FirmwareRelease,
-  after: FirmwareRelease,
-): ChangePreview | null {
-  const isNew = before.status === 'draft';
-  if (!isNew && after.rolloutPercent <= before.rolloutPercent) return null;
-  const { version, deviceType, rolloutPercent, checksum } = after;
-  const { url_host } = firmwarePreview({ artifacts }, after);
-  const sentence = `Version ${version} is offered to ${rolloutPercent} % of the devices of the type ${deviceType}, from ${url_host} with the checksum ${checksum}.`;
-  return {
-    weaker: [sentence],
-    changes: {
-      ...(isNew && { status: { from: 'draft', to: 'released' } }),
-      rollout_percent: { from: isNew ? 0 : before.rolloutPercent, to: rolloutPercent },
-    },
-  };
-}
 
 export const withdrawFirmware = operation({
   name: 'withdrawFirmware',
