@@ -146,7 +146,7 @@ function confirmerDetail(rule: Confirmer, requester: Principal, confirmer: Princ
     case 'requester':
       return null;
     case 'another_principal':
-      return requester.kind !== 'user' || requester.id !== confirmer.id ? null : 'another principal than the requester';
+      return requester.kind !== 'user' || requester.id !== confirmer.id ? null : 'another user than the requester';
     case 'person':
       return isPerson(confirmer) ? null : 'a person';
   }

@@ -50,15 +50,19 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
   });
 
   it('let a second person approve the command of the first, and follow it until it is verified', async () => {
-    const first = await openConsolePage(browser, at, { token: owner.token });
+    const first = await openConsolePage(browser, at, { token: owner.token, expects: [403] });
     const second = await openConsolePage(browser, at, { token: grace.token, height: 1_000 });
     await Promise.all([first.open('/confirmations'), second.open('/confirmations')]);
     await second.page.getByRole('status').getByText('Live', { exact: true }).waitFor();
     const id = await request('unlock');
 
     const mine = first.page.getByRole('article', { name: /^Unlock/ });
-    await mine.getByText('The policy requires approval by another person.').waitFor();
-    expect(await mine.getByRole('button', { name: 'Approve …' }).isDisabled()).toBe(true);
+    await mine.getByRole('button', { name: 'Approve …' }).click();
+    const alone = first.page.getByRole('dialog', { name: 'Unlock: Front door?' });
+    await alone.getByRole('button', { name: 'Approve: unlock' }).click();
+    await alone.getByText('The policy requires confirmation by another user than the requester.').waitFor();
+    expect(await accessibility(first.page)).toEqual([]);
+    await alone.getByRole('button', { name: 'Decide later' }).click();
 
     const { page } = second;
     const entry = page.getByRole('article', { name: /^Unlock · Front door/ });

@@ -94,11 +94,14 @@ describe.runIf(hasChromium())('manifests in the console', () => {
     await owner.post(path(), { capabilities: [gate] });
     const weaker = { version: 1, capabilities: [{ action: 'open_gate' }] };
     const refused = (await owner.put(path(), weaker)).body.change_id;
-    const first = await openConsolePage(browser, at, { token: owner.token });
+    const first = await openConsolePage(browser, at, { token: owner.token, expects: [403] });
     await first.open('/confirmations');
     const mine = first.page.getByRole('article', { name: 'New manifest · Gate' });
-    await mine.getByText('The policy requires approval by another person.').waitFor();
-    expect(await mine.getByRole('button', { name: 'Approve' }).count()).toBe(0);
+    await mine.getByRole('button', { name: 'Approve …' }).click();
+    await first.page.getByRole('button', { name: 'Apply change' }).click();
+    await first.page.getByText('The policy requires confirmation by another user than the requester.').waitFor();
+    expect(await accessibility(first.page)).toEqual([]);
+    await first.page.getByRole('button', { name: 'Cancel', exact: true }).click();
 
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: grace.token });
     await open('/');

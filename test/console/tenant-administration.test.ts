@@ -177,7 +177,7 @@ describe.runIf(hasChromium())('administration in the console', () => {
     const key = firmwareTestKey();
     const content = Buffer.from('signed firmware');
     await owner.post('/v1/firmware/signing/keys', { public_key: key.publicKey, name: 'Release key' });
-    const url = { url: 'https://example.com/light.bin', checksum: sha256(content), size: content.length };
+    const url = { url: 'https://example.com/light.bin', checksum: sha256(content) };
     const draft = await owner.post('/v1/firmware/release', { device_type: 'smart_light', version: '1.6.0', ...url });
     expect(draft.status).toBe(201);
     await open('/firmware');
@@ -185,6 +185,7 @@ describe.runIf(hasChromium())('administration in the console', () => {
     const row = page.getByRole('row', { name: /^1\.6\.0/ });
     await row.getByRole('button', { name: 'Release … 1.6.0' }).click();
     await page.getByLabel('Signature').fill(` ${key.sign(content, { version: '1.6.0' })} `);
+    await page.getByLabel('Size of the file at the URL (bytes)').fill(`${content.length}`);
     expect(await accessibility(page)).toEqual([]);
     await page.getByRole('button', { name: 'Release to 100 %' }).click();
     await row.getByText('Signed by Release key').waitFor();
@@ -202,7 +203,7 @@ describe.runIf(hasChromium())('administration in the console', () => {
     await open('/policy');
     const everyone = page.getByRole('group', { name: 'Confirmed by', exact: true });
     await everyone.getByLabel('Anyone other than the requester').check();
-    const agents = page.getByRole('group', { name: 'Commands of AI agents also confirmed by' });
+    const agents = page.getByRole('group', { name: 'Commands and changes of AI agents also confirmed by' });
     expect(await agents.getByLabel('A person').isChecked()).toBe(true);
     await page.getByLabel('Confirmation deadline (seconds)').fill('120');
     await saveScreenshot(page, 'policy');

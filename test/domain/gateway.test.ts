@@ -189,7 +189,7 @@ describe('the principal that may confirm', () => {
     for (const claim of [token, inbox]) {
       for (const confirmer of [ann, annsKey, annInPerson]) {
         expect(may(policy, ann, confirmer, claim)).toBe(
-          'The policy requires confirmation by another principal than the requester.',
+          'The policy requires confirmation by another user than the requester.',
         );
         expect(may(policy, annsKey, confirmer, claim)).toMatch(/another principal/);
       }

@@ -131,12 +131,20 @@ function Changes({ of: release, signing }: ChangesProps) {
   );
 }
 
-function Rollout({ of: { id, version, status, rollout_percent, device_type, signature }, signing }: ChangesProps) {
+function Rollout({ of: release, signing }: ChangesProps) {
+  const { id, version, status, rollout_percent, device_type, signature } = release;
   const [percent, setPercent] = useState(rollout_percent);
   const [given, setGiven] = useState('');
-  const [rangeId, signatureId] = [useId(), useId()];
+  const [bytes, setBytes] = useState('');
+  const [rangeId, signatureId, sizeId] = [useId(), useId(), useId()];
   const asksForSignature = status === 'draft' && signature === null && signing?.signature_required === true;
-  const body = { rollout_percent: percent, ...(given.trim() !== '' && { signature: given.trim() }) };
+  // The service knows the size of an uploaded file; a signature of a file at a URL needs it as well.
+  const asksForSize = asksForSignature && release.size === null;
+  const body = {
+    rollout_percent: percent,
+    ...(given.trim() !== '' && { signature: given.trim() }),
+    ...(asksForSize && bytes !== '' && { size: Number(bytes) }),
+  };
   return (
     <ConfirmButton
       label={status === 'draft' ? 'Release' : 'Roll out'}
@@ -172,6 +180,20 @@ function Rollout({ of: { id, version, status, rollout_percent, device_type, sign
             onChange={({ target }) => setGiven(target.value)}
           />
           <p className="quiet small">As printed by “twinkeep firmware sign”, where the private key is.</p>
+          {asksForSize && (
+            <>
+              <label htmlFor={sizeId}>Size of the file at the URL (bytes)</label>
+              <input
+                id={sizeId}
+                type="number"
+                className="short"
+                min={1}
+                step={1}
+                value={bytes}
+                onChange={({ target }) => setBytes(target.value)}
+              />
+            </>
+          )}
         </>
       )}
     </ConfirmButton>

@@ -7,8 +7,8 @@ import { useUserNames } from '../people/user-names.ts';
 import { useSession } from '../session.tsx';
 import { useNow } from '../ui/clock.ts';
 import { ConfirmButton } from '../ui/confirm-button.tsx';
-import { Dialog } from '../ui/dialog.tsx';
 import { Empty, LoadError, Loading, Pill } from '../ui/feedback.tsx';
+import { SecretDialog } from '../ui/secret-dialog.tsx';
 import { Table } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
 import type { CreatedKey } from './created-key.ts';
@@ -38,7 +38,9 @@ export function ApiKeysPage() {
         </div>
         <NewKey onCreated={setCreated} />
       </header>
-      {created !== null && <Secret of={created} close={() => setCreated(null)} />}
+      {created !== null && (
+        <SecretDialog title={`Key ${created.name}`} noun="key" secret={created.key} onClose={() => setCreated(null)} />
+      )}
       {data === undefined ? (
         error === null ? (
           <Loading what="Loading keys" />
@@ -117,30 +119,3 @@ const Changes = ({ of: { prefix, name }, onRotated }: { of: Key; onRotated(key: 
     </ConfirmButton>
   </div>
 );
-
-function Secret({ of: { key, name }, close }: { of: CreatedKey; close(): void }) {
-  const [copied, setCopied] = useState(false);
-  return (
-    <Dialog title={`Key ${name}`} onClose={close}>
-      <p>Copy the key now. It is shown only once.</p>
-      <code className="secret">{key}</code>
-      <p role="status" className="quiet small">
-        {copied ? 'Copied.' : ''}
-      </p>
-      <div className="actions">
-        {'clipboard' in navigator && (
-          <button
-            type="button"
-            className="button"
-            onClick={() => void navigator.clipboard.writeText(key).then(() => setCopied(true))}
-          >
-            Copy
-          </button>
-        )}
-        <button type="button" className="button primary" onClick={close}>
-          Done
-        </button>
-      </div>
-    </Dialog>
-  );
-}

@@ -87,7 +87,7 @@ function Form({ policy }: { policy: ResponseBody<typeof getPolicy>['policy'] }) 
       <ConfirmerChoice name="confirm_by" legend="Confirmed by" value={policy.confirm_by} />
       <ConfirmerChoice
         name="agent_confirm_by"
-        legend="Commands of AI agents also confirmed by"
+        legend="Commands and changes of AI agents also confirmed by"
         value={policy.agent_confirm_by}
       />
       <label htmlFor={ttlId}>Confirmation deadline (seconds)</label>

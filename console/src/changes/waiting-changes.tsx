@@ -1,24 +1,27 @@
+import { useQueryClient } from '@tanstack/react-query';
 import { useId, useState } from 'react';
 import { Link } from 'wouter';
-import { useGet } from '../api/queries.ts';
-import { DeviceName } from '../devices/device-name.tsx';
+import { invalidatePaths, useChange, useGet } from '../api/queries.ts';
+import { DeviceName, useDeviceName } from '../devices/device-name.tsx';
 import { useUserNames } from '../people/user-names.ts';
 import { useNow } from '../ui/clock.ts';
-import { ConfirmButton } from '../ui/confirm-button.tsx';
 import { LoadError } from '../ui/feedback.tsx';
 import { Icon } from '../ui/icons.tsx';
+import { SecretDialog } from '../ui/secret-dialog.tsx';
 import { Countdown, Time } from '../ui/time.tsx';
 import {
+  type AppliedChangeBody,
   CHANGES,
   type ChangeRequestEntry,
   type ChangeRequestList,
   changePath,
   deviceOfChange,
-  useNeedsAnother,
 } from './change-request.ts';
+import { ApproveChange, RefuseChange, type ShownChange } from './decide-change.tsx';
 import { WeakerList } from './weaker-list.tsx';
 
 const REFRESH_MS = 10_000;
+const STALE = [CHANGES, '/v1/devices', '/v1/tenant/policy', '/v1/firmware'];
 
 /** Titles of change requests by their operation. */
 const titles: Readonly<Record<string, string>> = {
@@ -29,30 +32,98 @@ const titles: Readonly<Record<string, string>> = {
   reinstateDevice: 'Reinstatement',
   revokeDevice: 'Revocation',
   releaseFirmware: 'Firmware release',
+  setFirmwareSigning: 'Firmware without signatures',
+  addFirmwareKey: 'New firmware key',
 };
+
+/** A device's new secret, in the answer to the confirmation of its new key. */
+interface NewSecret {
+  deviceId: string;
+  secret: string;
+}
+
+function newSecretIn({ result }: AppliedChangeBody): NewSecret | null {
+  const { device_id: deviceId, new_secret: secret } = result;
+  return typeof deviceId === 'string' && typeof secret === 'string' ? { deviceId, secret } : null;
+}
+
+type Decision = 'approve' | 'refuse';
 
 /** The change requests that wait for a confirmation, for admins; nothing without any. */
 export function WaitingChanges() {
   const { data, error, refetch } = useGet<ChangeRequestList>(`${CHANGES}?waiting=true&limit=200`, {
     refetchIntervalMs: REFRESH_MS,
   });
+  const queries = useQueryClient();
+  // Here and not in the dialog or the entry, which may be gone before the answer arrives.
+  const approve = useChange<AppliedChangeBody>();
+  const [open, setOpen] = useState<{ of: ChangeRequestEntry; decision: Decision } | null>(null);
+  const [secret, setSecret] = useState<NewSecret | null>(null);
   const now = useNow();
-  if (data === undefined) return error === null ? null : <LoadError problem={error} retry={refetch} />;
-  const waiting = data.changes.filter(({ expires_at }) => Date.parse(expires_at) > now);
-  if (waiting.length === 0) return null;
+  const waiting = data?.changes.filter(({ expires_at }) => Date.parse(expires_at) > now) ?? [];
+  const close = () => setOpen(null);
+  const decide = (of: ChangeRequestEntry, decision: Decision): void => {
+    if (!approve.isPending) approve.reset();
+    setOpen({ of, decision });
+  };
+  const approveShown = (
+    of: ChangeRequestEntry,
+    { id }: ShownChange,
+    onError: (problem: typeof approve.error) => void,
+  ) =>
+    approve.mutate(
+      { method: 'POST', path: changePath(id, '/approve'), body: {} },
+      {
+        onError,
+        onSuccess(answer) {
+          setSecret(newSecretIn(answer));
+          setOpen((shown) => (shown?.of.id === of.id ? null : shown));
+          void invalidatePaths(queries, STALE);
+        },
+      },
+    );
   return (
-    <section aria-labelledby="changes">
-      <h2 id="changes">Changes</h2>
-      <ul className="inbox">
-        {waiting.map((one) => (
-          <Entry key={one.id} of={one} />
-        ))}
-      </ul>
-    </section>
+    <>
+      {data === undefined && error !== null && <LoadError problem={error} retry={refetch} />}
+      {waiting.length > 0 && (
+        <section aria-labelledby="changes">
+          <h2 id="changes">Changes</h2>
+          <ul className="inbox">
+            {waiting.map((one) => (
+              <Entry key={one.id} of={one} onDecide={(decision) => decide(one, decision)} />
+            ))}
+          </ul>
+        </section>
+      )}
+      {open?.decision === 'refuse' && <RefuseChange of={open.of} stalePaths={STALE} onClose={close} />}
+      {open?.decision === 'approve' && (
+        <ApproveChange
+          key={open.of.id}
+          of={open.of}
+          approve={approve}
+          onApprove={(shown, onError) => approveShown(open.of, shown, onError)}
+          onClose={close}
+        />
+      )}
+      {secret !== null && (
+        <DeviceSecret
+          of={secret}
+          close={() => {
+            setSecret(null);
+            approve.reset();
+          }}
+        />
+      )}
+    </>
   );
 }
 
-function Entry({ of: one }: { of: ChangeRequestEntry }) {
+function DeviceSecret({ of: { deviceId, secret }, close }: { of: NewSecret; close(): void }) {
+  const device = useDeviceName(deviceId);
+  return <SecretDialog title={`New secret of ${device}`} noun="secret" secret={secret} onClose={close} />;
+}
+
+function Entry({ of: one, onDecide }: { of: ChangeRequestEntry; onDecide(decision: Decision): void }) {
   const nameOf = useUserNames();
   const titleId = useId();
   const device = deviceOfChange(one.subject);
@@ -83,54 +154,15 @@ function Entry({ of: one }: { of: ChangeRequestEntry }) {
           )}
         </p>
         <WeakerList of={one.weaker} />
-        <Decisions of={one} />
+        <div className="actions">
+          <button type="button" className="button danger" onClick={() => onDecide('refuse')}>
+            Refuse …
+          </button>
+          <button type="button" className="button" onClick={() => onDecide('approve')}>
+            Approve …
+          </button>
+        </div>
       </article>
     </li>
-  );
-}
-
-function Decisions({ of: one }: { of: ChangeRequestEntry }) {
-  const needsAnother = useNeedsAnother(one.requested_by);
-  const [reason, setReason] = useState('');
-  const reasonId = useId();
-  const stalePaths = [CHANGES, '/v1/devices', '/v1/tenant/policy', '/v1/firmware'];
-  const body = reason.trim() === '' ? {} : { reason: reason.trim() };
-  return (
-    <div className="actions">
-      <ConfirmButton
-        label="Refuse"
-        title="Refuse this change?"
-        confirmLabel="Refuse change"
-        change={{ method: 'POST', path: changePath(one.id, '/refuse'), body }}
-        stalePaths={stalePaths}
-      >
-        <p>The change is not applied.</p>
-        <label htmlFor={reasonId}>Reason (optional, stored with the change)</label>
-        <input
-          id={reasonId}
-          maxLength={500}
-          autoComplete="off"
-          value={reason}
-          onChange={({ target }) => setReason(target.value)}
-        />
-      </ConfirmButton>
-      {needsAnother ? (
-        <p className="quiet small for-another">
-          You requested this change. The policy requires approval by another person.
-        </p>
-      ) : (
-        <ConfirmButton
-          label="Approve"
-          title="Apply this change?"
-          confirmLabel="Apply change"
-          tone="primary"
-          change={{ method: 'POST', path: changePath(one.id, '/approve'), body: {} }}
-          stalePaths={stalePaths}
-        >
-          <p>It is applied immediately:</p>
-          <WeakerList of={one.weaker} />
-        </ConfirmButton>
-      )}
-    </div>
   );
 }

@@ -1,11 +1,8 @@
 import { type FormEvent, useId, useRef, useState } from 'react';
 import { Link } from 'wouter';
-import type { getPolicy } from '../../../src/operations/commands/safety-policy.ts';
-import type { ResponseBody } from '../api/answer-types.ts';
-import { type Change, useChange, useGet } from '../api/queries.ts';
+import { type Change, useChange } from '../api/queries.ts';
 import { commandHref } from '../commands/status.tsx';
 import { useDeviceName } from '../devices/device-name.tsx';
-import { useSession } from '../session.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { ChangeError, Note } from '../ui/feedback.tsx';
 import { sentenceCase } from '../ui/text-format.ts';
@@ -16,45 +13,17 @@ import { changedPreviewIn, PreviewChangedNote, type ShownPreview } from './previ
 
 const STALE = ['/v1/confirmations', '/v1/commands', '/v1/plans'];
 
-/** Whether the policy requires another person. Only admins can read the policy; others get a refusal from the service. */
-function useNeedsAnotherPrincipal({ requested_by }: PendingConfirmation): boolean {
-  const { me, may } = useSession();
-  const { data } = useGet<ResponseBody<typeof getPolicy>>('/v1/tenant/policy', { enabled: may('admin') });
-  return data?.policy.confirm_by === 'another_principal' && requested_by === me.user.id;
-}
-
 /** Buttons of a pending confirmation. The dialogs that they open stay open when it is no longer pending. */
-export function DecisionButtons({
-  of: one,
-  onDecide,
-}: {
-  of: PendingConfirmation;
-  onDecide(decision: ConfirmationDecision): void;
-}) {
-  const needsAnother = useNeedsAnotherPrincipal(one);
-  const noteId = useId();
-  return (
-    <div className="actions">
-      <button type="button" className="button danger" onClick={() => onDecide('refuse')}>
-        Refuse …
-      </button>
-      {needsAnother && (
-        <p id={noteId} className="quiet small for-another">
-          You requested this command. The policy requires approval by another person.
-        </p>
-      )}
-      <button
-        type="button"
-        className="button primary"
-        disabled={needsAnother}
-        {...(needsAnother && { 'aria-describedby': noteId })}
-        onClick={() => onDecide('approve')}
-      >
-        Approve …
-      </button>
-    </div>
-  );
-}
+export const DecisionButtons = ({ onDecide }: { onDecide(decision: ConfirmationDecision): void }) => (
+  <div className="actions">
+    <button type="button" className="button danger" onClick={() => onDecide('refuse')}>
+      Refuse …
+    </button>
+    <button type="button" className="button primary" onClick={() => onDecide('approve')}>
+      Approve …
+    </button>
+  </div>
+);
 
 export type ConfirmationDecision = 'approve' | 'refuse';
 /** The confirmation may end while a dialog is open. */

@@ -122,7 +122,7 @@ function Entry({ of: one, onDecide }: { of: PendingConfirmation; onDecide(decisi
           . {one.reason}
         </p>
         <CommandEffect of={one} />
-        <DecisionButtons of={one} onDecide={onDecide} />
+        <DecisionButtons onDecide={onDecide} />
       </article>
     </li>
   );

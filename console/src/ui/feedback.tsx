@@ -46,6 +46,8 @@ const adviceOnChange: Partial<Record<Problem['code'], string>> = {
   UNREACHABLE: 'Your input is kept. Send it again when the service responds.',
   MAINTENANCE: 'Your input is kept. Send it again after the maintenance.',
   STORE_UNAVAILABLE: 'Your input is kept. The database is not responding; send it again in a moment.',
+  CONFIRMATION_FAILED:
+    'It is listed under Confirmations until it expires. A user that the safety policy allows can approve it there.',
   CSRF_FAILED: 'You may have signed in again in another window. Reload the page.',
 };
 
@@ -77,8 +79,7 @@ export function ChangeError({ error }: { error: Error | null }) {
   if (problem?.code === 'DRY_RUN_REQUIRED')
     return (
       <Note tone="warn">
-        Nothing was changed yet: the policy requires confirmation by another person. The change is listed under
-        Confirmations.
+        Nothing was changed yet: the safety policy requires a confirmation. The change is listed under Confirmations.
       </Note>
     );
   return (
