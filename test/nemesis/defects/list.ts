@@ -46,6 +46,16 @@ const actorsKept: SourceChange = {
   from: '    return isQuiet && runtime.closeShards(shards, UNLOAD_MS);',
   to: '    return isQuiet;',
 };
+const criticalWrittenAgain: SourceChange = {
+  file: 'src/machines/command-decisions.ts',
+  from: '  !isCritical(context) && deliveryOf(context).sessionId !== event.sessionId',
+  to: '  deliveryOf(context).sessionId !== event.sessionId',
+};
+const criticalOfferedAgain: SourceChange = {
+  file: 'src/store/postgres/commands.ts',
+  from: ' and not (critical and written)',
+  to: '',
+};
 /** Without it, callers are read from the database when the node has not been in contact with it for a second. */
 const callersAlwaysCached: SourceChange = {
   file: 'src/services/shared-invalidation-bus.ts',
@@ -55,7 +65,7 @@ const callersAlwaysCached: SourceChange = {
 const lockEndsEarly: SourceChange = {
   file: 'src/store/lock/lock-timing.ts',
   from: '({ idleSession, unreachable }: LockTiming): string {',
-  to: '({ idleSession: given, unreachable }: LockTiming): string {\n  const idleSession = Math.trunc(given / 3);',
+  to: '({ idleSession: given, unreachable }: LockTiming): string {\n  const idleSession = Math.trunc(given / 4);',
 };
 const misdirectedServed: readonly SourceChange[] = [
   {
@@ -98,13 +108,13 @@ export const nemesisDefects: Readonly<Record<string, NemesisDefect>> = {
   'lock-ends-before-lease': {
     title: 'The server gives up the lock of a silent node before its lease has ended',
     changes: [lockEndsEarly],
-    faults: ['database slow for a moment'],
+    faults: delays,
     heldBy: 'the callers of requests, which a node reads from the database after a second without contact to it',
   },
   'lock-ends-before-lease-callers-cached': {
     title: 'Both: a node serves requests from its memory within its lease, and another one has taken over',
     changes: [lockEndsEarly, callersAlwaysCached],
-    faults: ['database slow for a moment'],
+    faults: delays,
   },
   'epoch-not-checked': {
     title: 'A new connection to the database does not compare the epoch of its node',
@@ -137,6 +147,12 @@ export const nemesisDefects: Readonly<Record<string, NemesisDefect>> = {
   'actors-kept-in-memory': {
     title: 'A node hands over a shard and keeps its actors in memory',
     changes: [actorsKept],
+    faults: moves,
+    heldBy: 'the check of shards in each group commit, which ends the node at its next write for the shard',
+  },
+  'actors-kept-shards-not-checked': {
+    title: 'Both: a node that handed over a shard continues to write for it',
+    changes: [actorsKept, shardsNotChecked],
     faults: moves,
   },
   'owner-not-checked': {
@@ -207,13 +223,13 @@ export const nemesisDefects: Readonly<Record<string, NemesisDefect>> = {
   },
   'critical-command-written-again': {
     title: 'A critical command that was written to a session is written to the next one',
-    changes: [
-      {
-        file: 'src/machines/command-decisions.ts',
-        from: '  !isCritical(context) && deliveryOf(context).sessionId !== event.sessionId',
-        to: '  deliveryOf(context).sessionId !== event.sessionId',
-      },
-    ],
+    changes: [criticalWrittenAgain],
+    faults: [...losses, ...moves],
+    heldBy: 'the query of the commands for a new session, which leaves out critical ones that were written',
+  },
+  'critical-command-offered-and-written-again': {
+    title: 'Both: a critical command that was written is found for the next session and written to it',
+    changes: [criticalWrittenAgain, criticalOfferedAgain],
     faults: [...losses, ...moves],
   },
   'commands-to-revoked-devices': {
