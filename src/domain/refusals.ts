@@ -10,6 +10,7 @@ export const refusals = {
   TENANT_SUSPENDED: { status: 403, title: 'The tenant is suspended' },
   FORBIDDEN_ROLE: { status: 403, title: 'Your role does not allow this' },
   INSUFFICIENT_SCOPE: { status: 403, title: 'The key lacks a scope' },
+  KEY_RESTRICTED: { status: 403, title: 'The key is restricted' },
   MANIFEST_NOT_FOUND: { status: 403, title: 'The device has no capability manifest' },
   ACTION_NOT_IN_MANIFEST: { status: 403, title: 'The device does not offer this action' },
   RESTRICTED_ACTION: { status: 403, title: 'The action is internal to the protocol' },

@@ -12,6 +12,7 @@ import type { Answer, AuditSubject, Call, Caller, Operation, Services, SignInAtt
 const AUDITED_REFUSALS: ReadonlySet<RefusalCode> = new Set([
   'FORBIDDEN_ROLE',
   'INSUFFICIENT_SCOPE',
+  'KEY_RESTRICTED',
   'FORBIDDEN',
   'CONFIRMATION_FAILED',
   'CSRF_FAILED',

@@ -13,7 +13,7 @@ type Refused = ReturnType<typeof refuse>;
  * calls it first where it has to read the input itself.
  */
 export function callerRefusal(operation: Operation, caller: Caller): Refused | null {
-  const { role, scope, alsoScope, platformOnly, personOnly } = operation;
+  const { role, scope, alsoScope, platformOnly, personOnly, restrictedKeys } = operation;
   if (role === null) return null;
   if (caller.user === null) return refuse('UNAUTHENTICATED', 'A valid bearer token or API key is required.');
   if (platformOnly && !caller.platformAdmin)
@@ -34,6 +34,12 @@ export function callerRefusal(operation: Operation, caller: Caller): Refused | n
     return refuse(
       'FORBIDDEN',
       'This operation requires a person: API keys, tokens of programs and tokens presented at /mcp are not allowed.',
+    );
+  }
+  if (caller.restriction !== undefined && restrictedKeys === undefined) {
+    return refuse(
+      'KEY_RESTRICTED',
+      'This operation is not for keys that are restricted to places, devices or actions.',
     );
   }
   return null;

@@ -3,6 +3,7 @@ import type { Actors, DeviceSessions } from '../actors/contract.ts';
 import type { ChangeRequest } from '../domain/change-request.ts';
 import type { ChangelogEntry } from '../domain/changelog.ts';
 import type { Clock } from '../domain/clock.ts';
+import type { KeyRestriction } from '../domain/key-restriction.ts';
 import type { Log } from '../domain/log.ts';
 import type { Quotas } from '../domain/quotas.ts';
 import type { Outcome, RefusalCode } from '../domain/refusals.ts';
@@ -44,6 +45,10 @@ export interface Caller {
   role: Role;
   /** Null: everything the role allows. Empty: nothing. */
   scopes: readonly Scope[] | null;
+  /** Of a restricted API key; absent for every other credential. Whatever is derived from a credential carries it. */
+  restriction?: KeyRestriction;
+  /** The devices of the groups that the restriction names, as `perform` read them for this request. */
+  groupDevices?: ReadonlySet<Uuid>;
   platformAdmin: boolean;
   /** The request presented `METRICS_TOKEN`. */
   readsMetrics?: true;
@@ -273,6 +278,12 @@ export interface Operation<
   acrossTenants?: boolean;
   /** Not for API keys: only a person changes keys, members and policy (contract §3). */
   personOnly?: boolean;
+  /**
+   * How it treats restricted API keys (decision 55); without it, it refuses them. `devices`: it shows or concerns only
+   * devices that the key reaches, and places as far as the key sees them; `actions`: besides, it refuses actions that the
+   * key must not command; `unaffected`: it shows nothing of devices and places, and does nothing with them.
+   */
+  restrictedKeys?: 'devices' | 'actions' | 'unaffected';
   /**
    * How it is audited (contract §6): `journal` if the changed actors' journals record it, `none` if it needs no audit,
    * `read` if it changes nothing and shows several tenants to a platform operator. By default, an operation that changes

@@ -11,6 +11,7 @@ import { flagRefusal } from './flag-refusal.ts';
 import { GrantedServices } from './granted-services.ts';
 import { IdempotencyKeys, type KeyedRequest } from './idempotency.ts';
 import { type Noun, notFound } from './inputs.ts';
+import { withGroupDevices } from './key-reach.ts';
 import type { Answer, Call, Caller, IdempotencyRecord, Operation, Services } from './operation.ts';
 
 export interface OperationRequest {
@@ -33,7 +34,7 @@ export interface Performed extends Answer<unknown> {
 export type Perform = (operation: Operation, request: OperationRequest) => Promise<Outcome<Performed>>;
 
 interface PerformParts {
-  services: Pick<Services, 'actors' | 'audit' | 'flags'>;
+  services: Pick<Services, 'actors' | 'audit' | 'flags' | 'store'>;
   granted: GrantedServices;
   keys: IdempotencyKeys;
 }
@@ -82,9 +83,11 @@ async function run(
 async function runEntered(
   parts: PerformParts,
   operation: Operation,
-  { input: given, caller, keyed, upload = null }: OperationRequest,
+  { input: given, caller: presented, keyed, upload = null }: OperationRequest,
 ): Promise<Outcome<Performed>> {
   const { services, granted, keys } = parts;
+  const isRestricted = presented.restriction !== undefined;
+  const caller = isRestricted ? await withGroupDevices(services.store, presented) : presented;
   const refused = await tenantRefusal(services, operation, caller);
   if (refused !== null) return refused;
   const stopped = flagRefusal(services, operation);
@@ -100,8 +103,17 @@ async function runEntered(
     return runAudited(parts, operation, { input, caller, idempotent: null, upload });
   }
   const running = (idempotent: IdempotencyRecord) => runAudited(parts, operation, { input, caller, idempotent });
-  return keys.run({ caller, operation, request: keyed }, running);
+  return keys.run({ caller, operation, request: isRestricted ? ownRequest(keyed, caller) : keyed }, running);
 }
+
+/**
+ * The request under a name of its key: a restricted key must not get the answer that another credential of the same user
+ * was given.
+ */
+const ownRequest = (keyed: KeyedRequest, { principal }: Caller): KeyedRequest => ({
+  ...keyed,
+  path: `${keyed.path} ${principal.key}`,
+});
 
 async function runAudited(
   { services, granted }: PerformParts,

@@ -14,6 +14,8 @@ const invalidation = z.discriminatedUnion('about', [
   z.object({ about: z.literal('presented'), digest: z.string(), until: z.number() }),
   /** A cookie session was closed; `name` is its key in the cache. */
   z.object({ about: z.literal('session'), name: z.string() }),
+  /** Groups of a tenant, or their devices, changed. */
+  z.object({ about: z.literal('groups'), tenantId: z.string() }),
   /** A system flag changed. */
   z.object({ about: z.literal('flags') }),
 ]);
@@ -22,7 +24,7 @@ const invalidation = z.discriminatedUnion('about', [
 export type Invalidation = z.infer<typeof invalidation>;
 
 /**
- * Publishes committed changes of users, API keys, tokens, cookie sessions and flags to the caches of every process in
+ * Publishes committed changes of users, API keys, tokens, cookie sessions, groups and flags to the caches of every process in
  * the deployment.
  */
 export interface InvalidationBus extends SizeReporter {

@@ -160,6 +160,7 @@ describe('extreme values', () => {
       'addFirmwareKey public_key',
       'checkFirmware current_version',
       'confirmCommand token',
+      'createApiKey restrict_to',
       'createApiKey scopes',
       'createHome timezone',
       'createRelease size',

@@ -24,7 +24,7 @@ async function setUp(more: Partial<ApiKey> = {}) {
   await store.identity.upsertUser({ id: userId, ...subject });
   const key: ApiKey = {
     ...{ prefix, hash, tenantId, userId, name: 'x', scopes: [], roleCap: 'admin' },
-    ...{ createdAt: 0, lastUsedAt: null, expiresAt: null, revokedAt: null },
+    ...{ createdAt: 0, lastUsedAt: null, expiresAt: null, revokedAt: null, restriction: null },
     ...more,
   };
   await store.keys.insert(key);

@@ -110,7 +110,7 @@ describe('another process', () => {
         scopes: [],
         roleCap: 'admin' as const,
       },
-      ...{ createdAt: 0, lastUsedAt: null, expiresAt: null, revokedAt: null },
+      ...{ createdAt: 0, lastUsedAt: null, expiresAt: null, revokedAt: null, restriction: null },
     };
     store.users.set(USER, ada);
     await store.keys.insert(key);

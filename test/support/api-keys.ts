@@ -18,7 +18,7 @@ export function earlierApiKey(of: Pick<ApiKey, 'tenantId' | 'userId'>): { key: s
   const key = `tk_${prefix}_${randomBytes(32).toString('base64url')}`;
   const row: ApiKey = {
     ...{ ...of, prefix, hash: hashApiKey(key), name: 'earlier', scopes: [], roleCap: 'admin' },
-    ...{ createdAt: 0, lastUsedAt: null, expiresAt: null, revokedAt: null },
+    ...{ createdAt: 0, lastUsedAt: null, expiresAt: null, revokedAt: null, restriction: null },
   };
   return { key, row };
 }

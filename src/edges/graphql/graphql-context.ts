@@ -3,6 +3,7 @@ import type { Refusal } from '../../domain/refusals.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 import type { Caller, Operation } from '../../operations/operation.ts';
 import type { Perform, Performed } from '../../operations/perform.ts';
+import type { LiveReach } from '../shared/live/live-reach.ts';
 import type { LiveEventSource } from './live-event-source.ts';
 import { RefusalError } from './refusal-error.ts';
 
@@ -20,6 +21,8 @@ export type GraphqlContext = {
   loaders: Map<string, DataLoader<string, unknown>>;
   /** For subscriptions; null over HTTP, which has none. */
   eventSource: LiveEventSource | null;
+  /** Opens what a subscription of the caller reaches; null for a credential that is not restricted. */
+  openReach(): LiveReach | null;
 };
 
 export const makeGraphqlContext = (
@@ -30,6 +33,7 @@ export const makeGraphqlContext = (
   changeCounts: { changes: 0, replayed: 0 },
   loaders: new Map(),
   eventSource: null,
+  openReach: () => null,
   ...given,
 });
 

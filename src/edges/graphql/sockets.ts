@@ -22,6 +22,7 @@ import {
   tenantOfConnection,
 } from '../shared/live/connection-guard.ts';
 import { ConnectionQuota } from '../shared/live/connection-quota.ts';
+import { LiveReach } from '../shared/live/live-reach.ts';
 import { NO_SUBSCRIPTION } from '../shared/live/subscription.ts';
 import { type UpdateKindName, updateKinds } from '../shared/live/update-kinds.ts';
 import { makeWebSocketAuthenticator, type WebSocketAuthenticator } from '../shared/live/websocket-authenticator.ts';
@@ -52,6 +53,7 @@ export interface SocketParts {
     | 'apiKeys'
     | 'agentTokens'
     | 'sealedCache'
+    | 'store'
   >;
   prepareDocument: PrepareDocument;
   eventSource: LiveEventSource;
@@ -194,6 +196,7 @@ export class GraphqlSockets implements SizeReporter {
       caller,
       perform: this.#parts.perform,
       eventSource: this.#eventSourceFor(connection, caller),
+      openReach: () => LiveReach.of(this.#parts.services, caller),
     });
   }
 

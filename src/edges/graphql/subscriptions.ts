@@ -138,7 +138,7 @@ type FilterArguments = Readonly<Record<string, readonly string[] | null | undefi
 function createSourceStream(
   { kind, filters }: SubscriptionField,
   given: FilterArguments,
-  { eventSource, caller }: GraphqlContext,
+  { eventSource, caller, openReach }: GraphqlContext,
 ): AsyncIterable<JsonObject> {
   if (eventSource === null || caller.tenantId === null) {
     const { refusal } = refuse('TENANT_REQUIRED', 'Register a tenant or accept an invitation first.');
@@ -150,9 +150,15 @@ function createSourceStream(
   });
   const listener = (update: Update) => {
     const message = update.message();
-    if (wanted.every(({ member, ids }) => ids.has(`${message[member]}`))) backlog.push(update.subject, message);
+    if (!wanted.every(({ member, ids }) => ids.has(`${message[member]}`))) return;
+    if (reach === null) backlog.push(update.subject, message);
+    else reach.deliver(update.deviceId, () => backlog.push(update.subject, message));
   };
   const unsubscribe = eventSource.subscribe(kind, caller.tenantId, listener);
-  const backlog = new Backlog<JsonObject>(unsubscribe);
+  const reach = openReach();
+  const backlog = new Backlog<JsonObject>(() => {
+    reach?.close();
+    unsubscribe();
+  });
   return backlog;
 }

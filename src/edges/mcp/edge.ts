@@ -43,7 +43,16 @@ import { Subscriptions } from './subscriptions.ts';
 export interface McpParts {
   services: Pick<
     Services,
-    'actors' | 'agentTokens' | 'clock' | 'apiKeys' | 'invalidations' | 'log' | 'newId' | 'revocations' | 'users'
+    | 'actors'
+    | 'agentTokens'
+    | 'clock'
+    | 'apiKeys'
+    | 'invalidations'
+    | 'log'
+    | 'newId'
+    | 'revocations'
+    | 'store'
+    | 'users'
   >;
   perform: Perform;
   identity: Pick<Authenticator, 'authenticate'>;

@@ -8,6 +8,8 @@ export const nextSteps: Readonly<Record<RefusalCode, string>> = {
   TENANT_REQUIRED: 'The user has to register a tenant or to accept an invitation; no tool can do that.',
   TENANT_SUSPENDED: 'Inform the user: only an operator of the service can lift the suspension. Do not retry.',
   FORBIDDEN_ROLE: 'Inform the user which role is needed; an admin of the tenant can grant it. Do not retry.',
+  KEY_RESTRICTED:
+    'Inform the user that the key is restricted to some places, devices or actions. Do not retry with this credential.',
   INSUFFICIENT_SCOPE: 'Inform the user which scope the credential lacks. Do not retry with this credential.',
   MANIFEST_NOT_FOUND: 'The device has no manifest, so it accepts no commands. An admin has to add one.',
   ACTION_NOT_IN_MANIFEST: 'Read get_device_capabilities for the actions of this device.',

@@ -3,6 +3,7 @@ import type { CollectionSizes, SizeReporter } from '../../domain/collection-size
 import type { EpochMs, Milliseconds, Uuid } from '../../domain/values.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
 import { type ConnectionGuard, type GuardedConnection, guardConnections } from '../shared/live/connection-guard.ts';
+import { LiveReach } from '../shared/live/live-reach.ts';
 import { NO_SUBSCRIPTION, type Subscription } from '../shared/live/subscription.ts';
 import type { McpTransport } from './mcp-transport.ts';
 import type { Subscriber, Subscriptions } from './subscriptions.ts';
@@ -53,7 +54,7 @@ export type SessionTransport = McpTransport & { sessionId: string };
 
 type SessionServices = Pick<
   Services,
-  'actors' | 'clock' | 'apiKeys' | 'invalidations' | 'log' | 'revocations' | 'users'
+  'actors' | 'clock' | 'apiKeys' | 'invalidations' | 'log' | 'revocations' | 'store' | 'users'
 >;
 
 export interface SessionRegistryParts {
@@ -169,6 +170,8 @@ export class SessionRegistry implements SizeReporter {
     const sessions = this.#sessions;
     const subscriber: Subscriber = {
       tenantId: caller.tenantId,
+      // Every caller of a session has the same key.
+      reach: LiveReach.of(this.#services, caller),
       get isClosed() {
         return !sessions.has(transport.sessionId);
       },
@@ -187,6 +190,7 @@ export class SessionRegistry implements SizeReporter {
   #forget(session: McpSession): void {
     if (!this.#sessions.delete(session.id)) return;
     this.#parts.subscriptions.removeSubscriber(session.subscriber);
+    session.subscriber.reach?.close();
     const { tenantId } = session.subscriber;
     removeFrom(this.#byUser, session.caller.principal.id, session);
     if (tenantId !== null) removeFrom(this.#byTenant, tenantId, session);

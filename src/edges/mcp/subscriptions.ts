@@ -2,6 +2,7 @@ import type { Actors } from '../../actors/contract.ts';
 import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { ActorKind } from '../../machines/outputs.ts';
+import type { LiveReach } from '../shared/live/live-reach.ts';
 import { type LiveSubject, readAccess } from '../shared/live/read-access.ts';
 import type { AccessRequirement } from '../shared/live/subscription.ts';
 import type { ResourceKind } from './resources.ts';
@@ -14,6 +15,8 @@ export const NOTIFY_INTERVAL_MS = 100;
 /** Receives notifications about changed resources. */
 export interface Subscriber {
   tenantId: Uuid | null;
+  /** Of a session of a restricted key. */
+  readonly reach: LiveReach | null;
   /** The session has ended: new subscriptions are ignored. */
   readonly isClosed: boolean;
   /** Sends the changed URIs. False if the client cannot receive them now; then they are sent later. */
@@ -102,8 +105,17 @@ export class Subscriptions implements SizeReporter {
     this.#unsubscribe = null;
   }
 
-  #markChanged(key: string): void {
-    for (const subscriber of this.#subscribersByKey.get(key) ?? []) this.#markDirty(subscriber, key);
+  /** `deviceId`: the device that changed, unless an actor of another kind did. */
+  #markChanged(key: string, deviceId: Uuid | null): void {
+    for (const subscriber of this.#subscribersByKey.get(key) ?? []) this.#markReached(subscriber, key, deviceId);
+  }
+
+  #markReached(subscriber: Subscriber, key: string, deviceId: Uuid | null): void {
+    if (subscriber.reach === null) this.#markDirty(subscriber, key);
+    else
+      subscriber.reach.deliver(deviceId, () => {
+        if (this.#resourcesBySubscriber.get(subscriber)?.has(key)) this.#markDirty(subscriber, key);
+      });
   }
 
   #markDirty(subscriber: Subscriber, key: string): void {
@@ -115,19 +127,19 @@ export class Subscriptions implements SizeReporter {
   /** Subscribes to transitions only while there are subscriptions: telemetry is frequent. */
   #subscribeToActors(): void {
     this.#unsubscribe ??= this.#actors.subscribeTransitions(({ ref, snapshot }, event) => {
-      this.#markChanged(`${ref.kind} ${ref.id}`);
+      this.#markChanged(`${ref.kind} ${ref.id}`, ref.kind === 'device' ? ref.id : null);
       if (ref.kind !== 'device') return;
       const { homeId, tenantId } = snapshot.context.fixed as { homeId: Uuid | null; tenantId: Uuid };
-      if (homeId !== null) this.#markChanged(`home ${homeId}`);
+      if (homeId !== null) this.#markChanged(`home ${homeId}`, ref.id);
       // The device may have left another home, which is unknown here.
-      if (event.type === 'patch') this.#markHomesChanged(tenantId);
+      if (event.type === 'patch') this.#markHomesChanged(tenantId, ref.id);
     });
   }
 
-  #markHomesChanged(tenantId: Uuid): void {
+  #markHomesChanged(tenantId: Uuid, deviceId: Uuid): void {
     for (const [subscriber, subscribed] of this.#resourcesBySubscriber) {
       if (subscriber.tenantId !== tenantId) continue;
-      for (const [key, { kind }] of subscribed) if (kind === 'homes') this.#markDirty(subscriber, key);
+      for (const [key, { kind }] of subscribed) if (kind === 'homes') this.#markReached(subscriber, key, deviceId);
     }
   }
 

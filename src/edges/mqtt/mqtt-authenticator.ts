@@ -5,6 +5,7 @@ import type { Log } from '../../domain/log.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { Services } from '../../operations/operation.ts';
 import { networkOf, trustedAddresses } from '../shared/client-address.ts';
+import { LiveReach } from '../shared/live/live-reach.ts';
 import type { ClientConnection } from './client-connection.ts';
 import { areFlagsSupported, type ConnectPacket, isJwtUsername } from './connect-checks.ts';
 import { isTenantActive, isTenantKnownInactive } from './device-access.ts';
@@ -25,7 +26,7 @@ export type Peer = DeviceSession | MqttUserSession;
 export type SignInOutcome = Peer | 'refused' | 'without_tls' | 'unavailable';
 
 export interface MqttAuthenticatorParts {
-  services: Pick<Services, 'actors' | 'clock'>;
+  services: Pick<Services, 'actors' | 'clock' | 'invalidations' | 'store'>;
   deviceSignIn: DeviceAuthenticator;
   authenticateUser: AuthenticateUser;
   usersNeedTls: boolean;
@@ -116,6 +117,7 @@ export class MqttAuthenticator {
     return new MqttUserSession(user, secret, {
       connection,
       flow: new FlowControl(connection, limits, rates.limitFor(`user ${user.userId}`)),
+      reach: LiveReach.of(services, user),
     });
   }
 

@@ -1,7 +1,7 @@
 import type { Uuid } from '../../domain/values.ts';
 import { encodePublish } from './packets.ts';
 import { tenantTopicPrefix } from './topic-filters.ts';
-import type { MqttUserSessions } from './user-session.ts';
+import type { MqttUserSession, MqttUserSessions } from './user-session.ts';
 
 /**
  * Publishes a device's message to the users of its tenant that are subscribed to its topic. Aedes routes no messages: each
@@ -18,10 +18,16 @@ export function publishToUsers(
     const subscribedQos = session.qosFor(levels);
     if (subscribedQos === null) continue;
     if (subscribedQos === 1 && qos > 0) {
-      session.connection.send(encodePublish(topic, payload, session.nextPacketId()));
+      const packetId = session.nextPacketId();
+      sendTo(session, levels[0], encodePublish(topic, payload, packetId));
     } else {
       qos0Frame ??= encodePublish(topic, payload, null);
-      session.connection.send(qos0Frame);
+      sendTo(session, levels[0], qos0Frame);
     }
   }
+}
+
+function sendTo({ reach, connection }: MqttUserSession, deviceId: Uuid | undefined, frame: Buffer): void {
+  if (reach === null) connection.send(frame);
+  else reach.deliver(deviceId ?? null, () => connection.send(frame));
 }

@@ -1,9 +1,11 @@
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
+import type { KeyRestriction } from '../../domain/key-restriction.ts';
 import type { Role } from '../../domain/roles.ts';
 import type { Scope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { Channel } from '../../protocol/topics.ts';
 import type { Authenticator } from '../shared/authenticator.ts';
+import type { LiveReach } from '../shared/live/live-reach.ts';
 import { meets, streamAccess } from '../shared/live/read-access.ts';
 import type { AccessRequirement } from '../shared/live/subscription.ts';
 import type { ClientConnection } from './client-connection.ts';
@@ -22,6 +24,8 @@ export interface MqttUser {
   role: Role;
   /** Null: everything that the role allows. */
   scopes: readonly Scope[] | null;
+  /** Of a restricted API key. */
+  restriction?: KeyRestriction;
 }
 
 /**
@@ -36,9 +40,9 @@ export const userAuthentication =
   async (secret, address, client) => {
     const caller = await identity.authenticate(secret, { via: 'mqtt', requestId: newId(), address, client });
     if (!caller.ok) return null;
-    const { user, tenantId, role, scopes, endsAt: expiresAt } = caller.value;
+    const { user, tenantId, role, scopes, restriction, endsAt: expiresAt } = caller.value;
     if (user === null || tenantId === null) return null;
-    return { tenantId, userId: user.id, role, scopes, expiresAt };
+    return { tenantId, userId: user.id, role, scopes, expiresAt, ...(restriction && { restriction }) };
   };
 
 /** Contract §3: MQTT users need the role of `GET /devices` and its scope. */
@@ -68,11 +72,17 @@ export class MqttUserSession {
   expiresAt: EpochMs;
   /** Rechecked while the connection is open: a credential can be revoked before it expires. */
   readonly secret: string;
+  /** The devices whose messages it receives; null for a credential that is not restricted. */
+  readonly reach: LiveReach | null;
   readonly filters = new Map<string, TopicFilter>();
   #readable: ReadonlySet<string>;
   #packetId = 0;
 
-  constructor(user: MqttUser, secret: string, parts: { connection: ClientConnection; flow: FlowControl }) {
+  constructor(
+    user: MqttUser,
+    secret: string,
+    parts: { connection: ClientConnection; flow: FlowControl; reach: LiveReach | null },
+  ) {
     this.tenantId = user.tenantId;
     this.userId = user.userId;
     this.#readable = readableChannels(user);
@@ -80,6 +90,8 @@ export class MqttUserSession {
     this.secret = secret;
     this.connection = parts.connection;
     this.flow = parts.flow;
+    this.reach = parts.reach;
+    this.connection.once('close', () => this.reach?.close());
   }
 
   end(reason: CloseReason): void {

@@ -309,6 +309,10 @@ const exampleOf = (code: RefusalCode): JsonObject => ({
   request_id: '0195d9a2-7f00-7000-8000-000000000000',
 });
 
+/** Operations of persons and operators refuse every key with another code. */
+const mayRefuseRestrictedKeys = ({ role, platformOnly, personOnly, restrictedKeys }: Route['operation']): boolean =>
+  role !== null && !platformOnly && !personOnly && (restrictedKeys ?? 'actions') === 'actions';
+
 function refusalCodesOf(route: Route): RefusalCode[] {
   const { role, scope, platformOnly, personOnly, changes, inMaintenance, inSuspension, stoppedBy, refuses } =
     route.operation;
@@ -327,6 +331,7 @@ function refusalCodesOf(route: Route): RefusalCode[] {
     ...(inTenant ? (['TENANT_REQUIRED', 'FORBIDDEN_ROLE'] as const) : []),
     ...(named && !platformOnly && !inSuspension ? (['TENANT_SUSPENDED'] as const) : []),
     ...(named && scope !== null ? (['INSUFFICIENT_SCOPE'] as const) : []),
+    ...(mayRefuseRestrictedKeys(route.operation) ? (['KEY_RESTRICTED'] as const) : []),
     ...(platformOnly || personOnly ? (['FORBIDDEN'] as const) : []),
     ...(named && changes ? (['CSRF_FAILED'] as const) : []),
     ...(ids ? (['NOT_FOUND'] as const) : []),

@@ -11,12 +11,13 @@ export const apiKeyVerifier = (keys: Pick<ApiKeyCache, 'verify' | 'recordUse'>):
       refused?.({ userId, tenantId, key: prefix }),
     );
     if (key === null) return null;
-    const { prefix, userId, tenantId, roleCap, scopes, expiresAt } = key;
+    const { prefix, userId, tenantId, roleCap, scopes, restriction, expiresAt } = key;
     return {
       subject: { userId },
       key: prefix,
       ...{ tenantId, roleCap, platformAdmin: false, person: false, token: null },
       scopes: scopesOfKey(scopes),
+      ...(restriction !== null && { restriction }),
       ...(expiresAt !== null && { endsAt: expiresAt }),
       used: (at) => keys.recordUse(prefix, at),
       until: expiresAt ?? Number.POSITIVE_INFINITY,

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { type Clock, referenceOf } from '../../domain/clock.ts';
 import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
+import type { KeyRestriction } from '../../domain/key-restriction.ts';
 import type { Log } from '../../domain/log.ts';
 import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
 import { atMost, type Role } from '../../domain/roles.ts';
@@ -39,6 +40,8 @@ export interface Proof {
   tenantId?: Uuid;
   roleCap?: Role;
   scopes: readonly Scope[] | null;
+  /** Of a restricted API key. */
+  restriction?: KeyRestriction;
   platformAdmin: boolean;
   person: boolean;
   /** Set for cookie sessions of browsers, which have a separate rate limit. */
@@ -256,6 +259,7 @@ export class Authenticator implements SizeReporter {
       tenantId: user.tenantId,
       role: proof.roleCap === undefined ? user.role : atMost(user.role, proof.roleCap),
       scopes: proof.scopes,
+      ...(proof.restriction && { restriction: proof.restriction }),
       platformAdmin: proof.platformAdmin,
       ...(proof.cookie && { cookie: true }),
       token: proof.token,

@@ -1,5 +1,6 @@
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
+import type { LiveReach } from '../shared/live/live-reach.ts';
 import { broadcastGroupKey, type Subscription } from '../shared/live/subscription.ts';
 import type { Update } from '../shared/live/update.ts';
 import { chunksOf, encodeUpdateFrame, type UpdateFrame } from './frames.ts';
@@ -12,6 +13,8 @@ interface BroadcastGroup {
   key: string;
   kinds: Pick<ReadonlySet<string>, 'has'>;
   devices: ReadonlySet<Uuid> | null;
+  /** Of the only client of the group, if its key is restricted. */
+  reach: LiveReach | null;
   inSync: Set<WebSocketConnection>;
   conflating: Set<WebSocketConnection>;
   /** Updates since the last flush, for the clients in sync. */
@@ -38,6 +41,8 @@ export class BroadcastGroups {
   >();
   /** Groups that have updates to write. */
   readonly #dirty = new Set<BroadcastGroup>();
+  /** Number of clients with restricted keys so far: each has its own group. */
+  #restricted = 0;
   #scheduled = false;
   #pausedUntil = 0;
 
@@ -49,8 +54,9 @@ export class BroadcastGroups {
       byDevice: new Map(),
     };
     this.#tenants.set(tenantId, tenant);
-    const key = broadcastGroupKey(connection.subscription);
-    const group = tenant.groups.get(key) ?? openGroup(tenant, key, connection.subscription);
+    const { reach, subscription } = connection;
+    const key = reach === null ? broadcastGroupKey(subscription) : `restricted ${this.#restricted++}`;
+    const group = tenant.groups.get(key) ?? openGroup(tenant, key, subscription, reach);
     group.conflating.add(connection);
     this.#memberships.set(connection, { tenantId, tenant, group });
   }
@@ -109,10 +115,15 @@ export class BroadcastGroups {
   #enqueue(group: BroadcastGroup, update: Update, encoded: UpdateFrame | null): UpdateFrame | null {
     if (!group.kinds.has(update.kind)) return encoded;
     const frame = encoded ?? encodeUpdateFrame(update.subject, update.version, update.fragments());
+    if (group.reach === null) this.#add(group, frame);
+    else group.reach.deliver(update.deviceId, () => this.#add(group, frame));
+    return frame;
+  }
+
+  #add(group: BroadcastGroup, frame: UpdateFrame): void {
     if (group.inSync.size > 0) group.batch.push(frame);
     for (const connection of group.conflating) connection.enqueue(frame);
     this.#schedule(group);
-    return frame;
   }
 
   /** To be called when a client may be written to again, or may have caught up. */
@@ -168,8 +179,13 @@ function detach(
   for (const frame of batch.slice(last === undefined ? 0 : batch.lastIndexOf(last) + 1)) connection.enqueue(frame);
 }
 
-function openGroup(tenant: TenantGroups, key: string, { kinds, devices }: Subscription): BroadcastGroup {
-  const group: BroadcastGroup = { key, kinds, devices, inSync: new Set(), conflating: new Set(), batch: [] };
+function openGroup(
+  tenant: TenantGroups,
+  key: string,
+  { kinds, devices }: Subscription,
+  reach: LiveReach | null,
+): BroadcastGroup {
+  const group: BroadcastGroup = { key, kinds, devices, reach, inSync: new Set(), conflating: new Set(), batch: [] };
   tenant.groups.set(key, group);
   if (devices === null) tenant.unfiltered.add(group);
   for (const device of devices ?? []) {

@@ -20,7 +20,8 @@ import {
   tenantOfConnection,
 } from '../shared/live/connection-guard.ts';
 import { ConnectionQuota } from '../shared/live/connection-quota.ts';
-import { NO_SUBSCRIPTION } from '../shared/live/subscription.ts';
+import { LiveReach } from '../shared/live/live-reach.ts';
+import { NO_SUBSCRIPTION, type Subscription } from '../shared/live/subscription.ts';
 import { makeWebSocketAuthenticator, type WebSocketAuthenticator } from '../shared/live/websocket-authenticator.ts';
 import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
 import { ensureRequestId, makeWebSocketServer, refuseUpgrade } from '../shared/upgrade.ts';
@@ -43,6 +44,7 @@ export interface WebSocketParts {
     | 'apiKeys'
     | 'agentTokens'
     | 'sealedCache'
+    | 'store'
   >;
   streams: readonly UpdateStream[];
   identity: Pick<Authenticator, 'authenticate' | 'recognises'>;
@@ -185,12 +187,13 @@ export class WebSocketEdge implements SizeReporter {
     const tenantId = subscription.tenantId ?? caller.tenantId;
     if (denied !== null || tenantId === null) return denied;
     connection.caller = caller;
+    connection.reach = LiveReach.of(this.#parts.services, caller);
     activeStream.unsubscribe ??= stream.subscribe((update) => groups.publish(update));
     groups.add(connection, tenantId);
     const refused = await checkCurrentAccess(this.#parts.services, caller, subscription);
     if (refused !== null) return refused;
     if (tenantId !== caller.tenantId) await auditOperatorStream(this.#parts.services, caller, tenantId, stream.path);
-    const snapshot = await stream.snapshot(tenantId, subscription);
+    const snapshot = await stream.snapshot(tenantId, await reachedSubscription(subscription, connection.reach));
     connection.activate(snapshot, performance.now());
     groups.scheduleFlush(connection);
     return null;
@@ -199,6 +202,7 @@ export class WebSocketEdge implements SizeReporter {
   /** Removes a client; ends the stream's subscription with the last one. */
   #leave(connection: WebSocketConnection, activeStream: ActiveStream): void {
     activeStream.groups.remove(connection);
+    connection.reach?.close();
     if (!activeStream.groups.isEmpty) return;
     activeStream.unsubscribe?.();
     activeStream.unsubscribe = null;
@@ -265,6 +269,17 @@ export class WebSocketEdge implements SizeReporter {
     for (const [connection, { groups }] of this.#connections)
       if (connection.checkHealth(now, pinging)) groups.scheduleFlush(connection);
   }
+}
+
+/** The subscription with the devices that the client's key reaches now, for its snapshot. */
+async function reachedSubscription(subscription: Subscription, reach: LiveReach | null): Promise<Subscription> {
+  if (reach === null || !subscription.snapshot) return subscription;
+  const reached = await reach.deviceIds();
+  const { devices } = subscription;
+  return {
+    ...subscription,
+    devices: devices === null ? reached : new Set([...devices].filter((id) => reached.has(id))),
+  };
 }
 
 const goAway = (connection: WebSocketConnection): void => connection.close(1001, 'the service is shutting down');

@@ -2,6 +2,7 @@ import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { Caller } from '../../operations/operation.ts';
 import type { CloseCode } from '../shared/live/close-codes.ts';
+import type { LiveReach } from '../shared/live/live-reach.ts';
 import type { Subscription } from '../shared/live/subscription.ts';
 import { type Chunk, chunksOf, encodeUpdateFrame, frameBytes, type UpdateFrame } from './frames.ts';
 import type { UpdateSnapshot } from './snapshots.ts';
@@ -20,6 +21,8 @@ export class WebSocketConnection {
   readonly subscription: Subscription;
   /** Null until the client is authenticated. */
   caller: Caller | null = null;
+  /** Of a restricted key; set before the connection is added to its broadcast group. */
+  reach: LiveReach | null = null;
   readonly #ws: WebSocket;
   readonly #socket: Duplex;
   readonly #limits: WebSocketLimits;

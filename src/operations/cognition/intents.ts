@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { refusalCodeSchema } from '../../domain/enum-schemas.ts';
-import { done, type Outcome } from '../../domain/refusals.ts';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { isCanonicalUuid } from '../../domain/uuid.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
@@ -93,6 +93,7 @@ export const postIntent = operation({
   output: intentAnswer,
   role: 'user',
   scope: 'execute:intents',
+  restrictedKeys: 'actions',
   alsoScope: 'execute:commands',
   changes: true,
   audit: 'journal',
@@ -132,6 +133,8 @@ export const postIntent = operation({
   ],
   async run(services, call) {
     const { input } = call;
+    if (call.caller.restriction !== undefined && (input.type === 'goal' || input.type === 'plan.execute'))
+      return refuse('KEY_RESTRICTED', 'Plans and goals are not for keys that are restricted.');
     if (input.type === 'goal') return submitGoal(services, call, input.payload);
     if (input.type === 'plan.execute') return executePlan(services, call, input.payload.plan);
     const { action, params } = input.payload;

@@ -10,6 +10,7 @@ import type { CommandContext } from '../../machines/command-types.ts';
 import { CommitUnknown, StoreUnavailable } from '../../store/contract.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
 import { isoTime, notFound, notFoundDetails } from '../inputs.ts';
+import { actionRefusal, onlyReached, reachedPlaces, seenGroups, seesRoom } from '../key-reach.ts';
 import { type Call, type Caller, type Services, tenantOf } from '../operation.ts';
 import {
   type CommandInput,
@@ -52,7 +53,8 @@ export async function roomDeviceIds(
 ): Promise<Outcome<Uuid[]>> {
   const tenantId = tenantOf(caller);
   const room = await store.records.room(tenantId, roomId);
-  return room === null ? notFound('room') : checkTargetCount(await store.devices.inRoom(tenantId, roomId, category));
+  if (room === null || !seesRoom(await reachedPlaces(store, caller), room)) return notFound('room');
+  return checkTargetCount(await onlyReached(store, caller, await store.devices.inRoom(tenantId, roomId, category)));
 }
 
 export async function groupDeviceIds(
@@ -60,8 +62,9 @@ export async function groupDeviceIds(
   caller: Caller,
   slug: string,
 ): Promise<Outcome<Uuid[]>> {
-  const group = await store.records.group(tenantOf(caller), slug);
-  return group === null ? notFound('group') : checkTargetCount(group.deviceIds);
+  const isSeen = seenGroups(caller)?.includes(slug) ?? true;
+  const group = isSeen ? await store.records.group(tenantOf(caller), slug) : null;
+  return group === null ? notFound('group') : checkTargetCount(await onlyReached(store, caller, group.deviceIds));
 }
 
 const checkTargetCount = (ids: Uuid[]): Outcome<Uuid[]> =>
@@ -79,6 +82,8 @@ export async function commandTargets(
   input: CommandInput,
   targetIds: () => Promise<Outcome<string[]>>,
 ): Promise<Outcome<TargetResult[]>> {
+  const restricted = actionRefusal(caller, input.action);
+  if (restricted !== null) return restricted;
   const resumed = idempotent?.reserved ? z.array(reservedIds).parse(idempotent.reserved) : null;
   const ids = resumed === null ? await targetIds() : done(resumed.map(({ device_id }) => device_id));
   if (!ids.ok) return ids;

@@ -11,6 +11,7 @@ import type { PlanContext } from '../../machines/plan-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import { usesAgentKey } from '../agent-keys.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
+import { actionRefusal } from '../key-reach.ts';
 import type { Answer, Call, Caller, Services } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
 import { dispatchedBody, previewOf } from './command-request.ts';
@@ -81,6 +82,10 @@ export async function sendConfirmation(
 ): Promise<Outcome<Answer<z.infer<typeof confirmedBody>>>> {
   const { fixed } = command.snapshot.context;
   const { id, messageId, action, params, requestedBy, confirmation } = fixed;
+  // The approval of a plan's step covers its compensation.
+  const compensation = fixed.origin.plan?.compensation?.action ?? action;
+  const restricted = actionRefusal(caller, action) ?? actionRefusal(caller, compensation);
+  if (restricted !== null) return restricted;
   const since = await waitingSince(services, fixed);
   const release = await findRequestedRelease(services, caller, { action, params });
   const agentKey = await usesAgentKey(services, [requestedBy, caller.principal]);

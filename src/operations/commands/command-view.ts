@@ -23,7 +23,10 @@ const MAX_JOURNAL = 1_000;
 
 export type CommittedCommand = Committed<CommandContext>;
 
-/** The caller's command. The same refusal for a missing command and for another tenant's. */
+/**
+ * The caller's command. The same refusal for a missing command, for another tenant's, and for that of a device that the
+ * caller's key does not reach.
+ */
 export async function findCommand(
   { actors }: Pick<Services, 'actors'>,
   caller: Caller,
@@ -32,6 +35,10 @@ export async function findCommand(
   const ref = { kind: 'command', id } as const;
   const command = actors.peek<CommandContext>(ref) ?? (await actors.read<CommandContext>(ref));
   if (command?.snapshot.context.fixed.tenantId !== tenantOf(caller)) return notFound('command');
+  if (caller.restriction !== undefined) {
+    const device = await findDevice({ actors }, caller, command.snapshot.context.fixed.deviceId);
+    if (!device.ok) return notFound('command');
+  }
   return done(command);
 }
 
@@ -86,6 +93,7 @@ export const listCommands = operation({
   output: z.object({ commands: z.array(historyEntry.meta({ id: 'CommandEntry' })), next_cursor: nextCursor }),
   role: 'user',
   scope: 'read:commands',
+  restrictedKeys: 'devices',
   changes: false,
   refuses: ['NOT_FOUND'],
   needs: ['actors', 'store'],
@@ -143,6 +151,7 @@ export const getCommand = operation({
   output: z.object({ command: commandRecord }),
   role: 'user',
   scope: 'read:commands',
+  restrictedKeys: 'devices',
   changes: false,
   refuses: ['NOT_FOUND'],
   needs: ['actors', 'store'],

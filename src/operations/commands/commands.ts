@@ -7,6 +7,7 @@ import { uuid } from '../../domain/uuid-schema.ts';
 import type { CommandContext } from '../../machines/command-types.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
 import { idOf, isoTime } from '../inputs.ts';
+import { actionRefusal } from '../key-reach.ts';
 import { type Answer, type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import {
   checkConfirmPolicy,
@@ -58,6 +59,7 @@ export const commandDevice = operation({
   },
   role: 'user',
   scope: 'execute:commands',
+  restrictedKeys: 'actions',
   changes: true,
   audit: 'journal',
   refuses: [
@@ -74,6 +76,8 @@ export const commandDevice = operation({
   needs: ['actors', 'artifacts', 'clock', 'flags', 'log', 'manifests', 'newId', 'sessions', 'store'],
   async run(services, { input, caller, idempotent }) {
     const { deviceId, ...fields } = input;
+    const restricted = actionRefusal(caller, fields.action);
+    if (restricted !== null) return restricted;
     const tenant = await readTenant(services, caller);
     const target =
       targetFromMemory(services, services.actors, caller, deviceId) ?? (await loadTarget(services, caller, deviceId));
@@ -130,6 +134,7 @@ const confirmBase = {
   responses: confirmationResponses,
   role: 'user',
   scope: 'execute:commands',
+  restrictedKeys: 'actions',
   changes: true,
   audit: 'journal',
   refuses: [
@@ -202,6 +207,7 @@ export const cancelCommand = operation({
   output: cancelledBody,
   role: 'user',
   scope: 'execute:commands',
+  restrictedKeys: 'actions',
   changes: true,
   audit: 'journal',
   inMaintenance: true,

@@ -12,6 +12,7 @@ import type { PlanContext } from '../../machines/plan-types.ts';
 import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
 import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, paging, startOf } from '../inputs.ts';
+import { reachedDeviceIds } from '../key-reach.ts';
 import { operation, type Services, tenantOf } from '../operation.ts';
 import { memoriesOfStep, memoryReference, memoryReferenceOf } from '../plans/shaping-memories.ts';
 import {
@@ -60,6 +61,7 @@ export const listConfirmations = operation({
   output: z.object({ confirmations: z.array(confirmation), next_cursor: nextCursor }),
   role: 'user',
   scope: 'read:commands',
+  restrictedKeys: 'devices',
   changes: false,
   needs: ['actors', 'artifacts', 'clock', 'manifests', 'sessions', 'store'],
   async run(services, { input: { limit, cursor }, caller }) {
@@ -67,7 +69,10 @@ export const listConfirmations = operation({
     const listing = { route: 'confirmations', filters: {} };
     const start = startOf(listing, cursor);
     if (!start.ok) return start;
-    const page = await store.commands.awaitingConfirmation(tenantOf(caller), clock.now(), limit, start.value);
+    const reached = await reachedDeviceIds(store, caller);
+    const page = await store.commands.awaitingConfirmation(
+      ...([tenantOf(caller), clock.now(), limit, start.value, reached] as const),
+    );
     const tenant = await readTenant(services, caller);
     const deadlineOf = (command: StoredCommand) => confirmationDeadline(command, confirmationRules(tenant, command));
     const commands = page.items
@@ -142,6 +147,7 @@ export const approveConfirmation = operation({
   responses: confirmationResponses,
   role: 'user',
   scope: 'execute:commands',
+  restrictedKeys: 'actions',
   changes: true,
   audit: 'journal',
   refuses: [
@@ -184,6 +190,7 @@ export const refuseConfirmation = operation({
   output: cancelledBody,
   role: 'user',
   scope: 'execute:commands',
+  restrictedKeys: 'actions',
   changes: true,
   audit: 'journal',
   inMaintenance: true,

@@ -7,7 +7,7 @@ import type { SessionFact } from '../../machines/command-types.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import { isActiveSnapshot } from '../../machines/tenant-record.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
-import { belongsTo, type CommittedDevice, findDevice, isRevoked } from '../devices/device-view.ts';
+import { type CommittedDevice, findDevice, isRevoked, isVisibleTo } from '../devices/device-view.ts';
 import { firmwareFacts, type RequestedRelease, UPDATE_FIRMWARE } from '../firmware/firmware-facts.ts';
 import { notFound } from '../inputs.ts';
 import { type Caller, type Services, tenantOf } from '../operation.ts';
@@ -45,7 +45,7 @@ export function targetFromMemory(
 ): Outcome<Target> | undefined {
   const device = batch.peek<DeviceContext>({ kind: 'device', id: deviceId });
   if (device === undefined) return undefined;
-  if (!belongsTo(device, tenantOf(caller))) return notFound('device');
+  if (!isVisibleTo(device, caller)) return notFound('device');
   const manifest = services.manifests.peek(device.snapshot.context.fixed);
   return manifest === undefined ? undefined : done(makeTarget(services, device, manifest));
 }
@@ -59,14 +59,14 @@ export async function loadTarget(services: TargetServices, caller: Caller, devic
   return done(makeTarget(services, found.value, manifest));
 }
 
-/** The targets among these ids that belong to the caller, with at most one query for devices and one for manifests. */
+/** The targets among these ids that are the caller's and that their credential reaches, with at most one query for devices and one for manifests. */
 export async function loadTargets(
   services: TargetServices,
   caller: Caller,
   deviceIds: readonly Uuid[],
 ): Promise<Map<Uuid, Target>> {
   const read = await services.actors.readAll<DeviceContext>('device', deviceIds);
-  const devices = [...read.values()].filter((device) => belongsTo(device, tenantOf(caller)));
+  const devices = [...read.values()].filter((device) => isVisibleTo(device, caller));
   const manifests = await services.manifests.load(devices.map(({ snapshot }) => snapshot.context.fixed));
   return new Map(
     devices.map((device) => [device.ref.id, makeTarget(services, device, manifests.get(device.ref.id) ?? null)]),

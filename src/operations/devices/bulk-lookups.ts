@@ -3,8 +3,9 @@ import { done } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import { getHome, homeBody, homeRecord, listRooms, roomBody, roomRecord } from '../homes/homes.ts';
+import { reachedPlaces, seesHome, seesRoom } from '../key-reach.ts';
 import { type Caller, type Operation, operation, type Services, tenantOf } from '../operation.ts';
-import { belongsTo, type CommittedDevice, deviceRecord, deviceRecordsOf } from './device-view.ts';
+import { type CommittedDevice, deviceRecord, deviceRecordsOf, isVisibleTo } from './device-view.ts';
 import { getDevice } from './devices.ts';
 import { getManifest, manifestRecordOf as manifestBody, manifestRecord } from './manifests.ts';
 
@@ -14,8 +15,14 @@ import { getManifest, manifestRecordOf as manifestBody, manifestRecord } from '.
 const MAX_IDS = 10_000;
 const ids = z.array(uuid).max(MAX_IDS);
 
-const readLike = ({ name, role, scope }: Pick<Operation, 'name' | 'role' | 'scope'>) => ({
+const readLike = ({
+  name,
+  role,
+  scope,
+  restrictedKeys,
+}: Pick<Operation, 'name' | 'role' | 'scope' | 'restrictedKeys'>) => ({
   ...{ name, role, scope },
+  ...(restrictedKeys !== undefined && { restrictedKeys }),
   changes: false as const,
 });
 
@@ -25,7 +32,7 @@ async function findOwnDevices(
   wanted: readonly string[],
 ): Promise<CommittedDevice[]> {
   const found = await actors.readAll<DeviceContext>('device', wanted);
-  return [...found.values()].filter((device) => belongsTo(device, tenantOf(caller)));
+  return [...found.values()].filter((device) => isVisibleTo(device, caller));
 }
 
 export const findDevices = operation({
@@ -60,8 +67,9 @@ export const findHomes = operation({
   output: z.object({ homes: z.array(homeRecord) }),
   needs: ['store'],
   async run({ store }, { input, caller }) {
+    const places = await reachedPlaces(store, caller);
     const homes = await store.records.findHomes(tenantOf(caller), input.ids);
-    return done({ body: { homes: homes.map(homeBody) } });
+    return done({ body: { homes: homes.filter(({ id }) => seesHome(places, id)).map(homeBody) } });
   },
 });
 
@@ -72,8 +80,9 @@ export const findRooms = operation({
   output: z.object({ rooms: z.array(roomRecord) }),
   needs: ['store'],
   async run({ store }, { input, caller }) {
+    const places = await reachedPlaces(store, caller);
     const rooms = await store.records.findRooms(tenantOf(caller), input.ids);
-    return done({ body: { rooms: rooms.map(roomBody) } });
+    return done({ body: { rooms: rooms.filter((room) => seesRoom(places, room)).map(roomBody) } });
   },
 });
 
@@ -84,7 +93,9 @@ export const findRoomsOfHomes = operation({
   output: z.object({ rooms: z.array(roomRecord) }),
   needs: ['store'],
   async run({ store }, { input, caller }) {
-    const rooms = await store.records.roomsOf(tenantOf(caller), input.home_ids, input.limit);
+    const places = await reachedPlaces(store, caller);
+    const seen = places && { roomIds: [...places.roomIds], wholeHomeIds: [...places.wholeHomeIds] };
+    const rooms = await store.records.roomsOf(tenantOf(caller), input.home_ids, input.limit, seen);
     return done({ body: { rooms: rooms.map(roomBody) } });
   },
 });

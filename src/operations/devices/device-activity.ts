@@ -41,6 +41,7 @@ export const getDeviceActivity = operation({
   output: z.object({ activity }),
   role: 'user',
   scope: 'read:devices',
+  restrictedKeys: 'devices',
   changes: false,
   refuses: ['NOT_FOUND'],
   example: {

@@ -9,6 +9,7 @@ import { administrationOf, isOnline } from '../../machines/device-record.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { DeviceRow } from '../../store/contract.ts';
 import { isoTime, notFound } from '../inputs.ts';
+import { reachesCommitted } from '../key-reach.ts';
 import { type Caller, type Services, tenantOf } from '../operation.ts';
 
 // Devices in answers, and what other operations read from a device's committed state.
@@ -116,10 +117,17 @@ export const isRevoked = ({ snapshot }: CommittedDevice): boolean => administrat
 export const belongsTo = (device: CommittedDevice, tenantId: Uuid): boolean =>
   device.snapshot.context.fixed.tenantId === tenantId && administrationOf(device.snapshot) !== 'deleted';
 
-/** The caller's device, from memory if it is live. The same refusal for a missing device and for another tenant's. */
+/** Whether the caller's tenant has this device and the caller's credential reaches it. */
+export const isVisibleTo = (device: CommittedDevice, caller: Caller): boolean =>
+  belongsTo(device, tenantOf(caller)) && reachesCommitted(caller, device);
+
+/**
+ * The caller's device, from memory if it is live. The same refusal for a missing device, for another tenant's, and for one
+ * that the caller's key does not reach.
+ */
 export async function findDevice({ actors }: Pick<Services, 'actors'>, caller: Caller, id: Uuid) {
   const ref = { kind: 'device', id } as const;
   const device = actors.peek<DeviceContext>(ref) ?? (await actors.read<DeviceContext>(ref));
-  if (device && belongsTo(device, tenantOf(caller))) return { ok: true, value: device } as const;
+  if (device && isVisibleTo(device, caller)) return { ok: true, value: device } as const;
   return notFound('device');
 }

@@ -6,6 +6,7 @@ import type { DeviceEvent } from '../../machines/device-types.ts';
 import type { DeviceFilter } from '../../store/contract.ts';
 import { resolvePlacement, withPlacementLock } from '../homes/placement.ts';
 import { cursorAfter, cursorsIn, displayName, idOf, nextCursor, paging, startOf } from '../inputs.ts';
+import { reachedDeviceIds } from '../key-reach.ts';
 import { type Answer, type Call, operation, type Services, tenantOf } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
 import { deviceEntry, deviceEntryOf, deviceRecord, deviceRecordOf, findDevice } from './device-view.ts';
@@ -27,11 +28,14 @@ export const listDevices = operation({
   input: filterFields.extend(paging),
   output: z.object({
     devices: z.array(deviceEntry),
-    count: z.int().meta({ description: 'Number of all devices of the tenant, regardless of filters' }),
+    count: z.int().meta({
+      description: 'Number of all devices of the tenant that the credential may see, regardless of filters',
+    }),
     next_cursor: nextCursor,
   }),
   role: 'user',
   scope: 'read:devices',
+  restrictedKeys: 'devices',
   changes: false,
   needs: ['sessions', 'store'],
   async run({ store, sessions }, { input, caller }) {
@@ -40,9 +44,11 @@ export const listDevices = operation({
     const listing = { route: 'devices', filters };
     const start = startOf(listing, cursor);
     if (!start.ok) return start;
+    const ids = await reachedDeviceIds(store, caller);
+    const filter = { ...filterOf(filters), ...(ids !== undefined && { ids }) };
     const [page, count] = await Promise.all([
-      store.devices.list(tenantId, filterOf(filters), limit, start.value),
-      store.devices.count(tenantId),
+      store.devices.list(tenantId, filter, limit, start.value),
+      ids === undefined ? store.devices.count(tenantId) : ids.length,
     ]);
     const devices = page.items.map((row) => deviceEntryOf(row, sessions));
     return done({
@@ -69,6 +75,7 @@ export const getDevice = operation({
   output: deviceBody,
   role: 'user',
   scope: 'read:devices',
+  restrictedKeys: 'devices',
   changes: false,
   refuses: ['NOT_FOUND'],
   needs: ['actors', 'sessions', 'store'],

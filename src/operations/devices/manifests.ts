@@ -51,6 +51,7 @@ export const listCapabilities = operation({
   output: z.object({ capabilities: z.array(capability) }),
   role: 'viewer',
   scope: 'read:manifests',
+  restrictedKeys: 'unaffected',
   changes: false,
   needs: [],
   async run() {
@@ -65,6 +66,7 @@ export const listCategories = operation({
   output: z.object({ categories: z.record(z.string(), z.array(z.string())) }),
   role: 'viewer',
   scope: 'read:manifests',
+  restrictedKeys: 'unaffected',
   changes: false,
   needs: [],
   async run() {
@@ -79,6 +81,7 @@ export const getManifest = operation({
   output: manifestRecord,
   role: 'viewer',
   scope: 'read:manifests',
+  restrictedKeys: 'devices',
   changes: false,
   refuses: ['NOT_FOUND'],
   needs: ['actors', 'manifests'],

@@ -5,6 +5,7 @@ import { slugFrom } from '../../domain/slug.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { cursorAfter, cursorsIn, displayName, idOf, nextCursor, notFound, paging, slug, startOf } from '../inputs.ts';
+import { onlyReached, seenGroups } from '../key-reach.ts';
 import { operation, type Services, tenantOf } from '../operation.ts';
 import { quotaRefusal, withinQuota } from '../quota-checks.ts';
 
@@ -33,6 +34,20 @@ async function ownDeviceIds(
   return found.length === ids.length ? done(ids) : notFound('device');
 }
 
+/** Runs a change of groups, after which live streams of keys that are restricted to groups read the groups again. */
+async function publishingChange<T>(
+  { invalidations }: Pick<Services, 'invalidations'>,
+  tenantId: Uuid,
+  change: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await change();
+  } finally {
+    // Even if the commit failed: its outcome may be unknown.
+    invalidations.publish({ about: 'groups', tenantId });
+  }
+}
+
 // For the API reference.
 const GROUP = {
   slug: 'evening-lights',
@@ -59,7 +74,7 @@ export const createGroup = operation({
     input: { name: GROUP.name, description: GROUP.description, device_ids: GROUP.device_ids },
     output: { status: 'created', slug: GROUP.slug },
   },
-  needs: ['actors', 'clock', 'locks', 'settings', 'store'],
+  needs: ['actors', 'clock', 'invalidations', 'locks', 'settings', 'store'],
   async run(services, { input, caller, idempotent }) {
     const { clock } = services;
     const { records } = services.store;
@@ -77,7 +92,9 @@ export const createGroup = operation({
         if (await records.insertGroup(record, idempotent?.toRow(answer))) return done(answer);
       }
     };
-    return withinQuota(services, tenantId, 'groups', () => records.countGroups(tenantId), insert);
+    return publishingChange(services, tenantId, () =>
+      withinQuota(services, tenantId, 'groups', () => records.countGroups(tenantId), insert),
+    );
   },
 });
 
@@ -88,6 +105,7 @@ export const listGroups = operation({
   output: z.object({ groups: z.array(group), next_cursor: nextCursor }),
   role: 'user',
   scope: 'read:groups',
+  restrictedKeys: 'devices',
   changes: false,
   example: { output: { groups: [GROUP], next_cursor: null } },
   needs: ['store'],
@@ -95,12 +113,14 @@ export const listGroups = operation({
     const listing = { route: 'groups', ids: 'text' as const };
     const start = startOf(listing, input.cursor);
     if (!start.ok) return start;
-    const page = await store.records.groups(tenantOf(caller), input.limit, start.value);
+    const page = await store.records.groups(tenantOf(caller), input.limit, start.value, seenGroups(caller));
+    const all = page.items.flatMap(({ deviceIds }) => deviceIds);
+    const reached = caller.restriction === undefined ? null : new Set(await onlyReached(store, caller, all));
     const groups = page.items.map(({ slug, name, description, deviceIds }) => ({
       slug,
       name,
       description,
-      device_ids: deviceIds,
+      device_ids: reached === null ? deviceIds : deviceIds.filter((id) => reached.has(id)),
     }));
     return done({ body: { groups, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
   },
@@ -129,7 +149,7 @@ export const joinGroup = operation({
     input: { device_ids: GROUP.device_ids },
     output: { status: 'joined', slug: GROUP.slug, device_ids: GROUP.device_ids },
   },
-  needs: ['actors', 'locks', 'settings', 'store'],
+  needs: ['actors', 'invalidations', 'locks', 'settings', 'store'],
   async run(services, { input, caller, idempotent }) {
     const { records } = services.store;
     const tenantId = tenantOf(caller);
@@ -143,7 +163,9 @@ export const joinGroup = operation({
       const tooMany = grows ? await quotaRefusal(services, tenantId, 'group_devices', () => all.length) : null;
       if (tooMany !== null) return tooMany;
       const answer = { body: { status: 'joined' as const, slug: input.slug, device_ids: all } };
-      const joined = await records.joinGroup(tenantId, input.slug, devices.value, idempotent?.toRow(answer));
+      const joined = await publishingChange(services, tenantId, () =>
+        records.joinGroup(tenantId, input.slug, devices.value, idempotent?.toRow(answer)),
+      );
       return joined === null ? notFound('group') : done(answer);
     });
   },
@@ -159,12 +181,15 @@ export const leaveGroup = operation({
   changes: true,
   auditSubject: ({ input }) => `group:${input.slug}`,
   refuses: ['NOT_FOUND'],
-  needs: ['locks', 'store'],
-  async run({ store, locks }, { input, caller }) {
+  needs: ['invalidations', 'locks', 'store'],
+  async run(services, { input, caller }) {
+    const { store, locks } = services;
     const tenantId = tenantOf(caller);
     return locks.exclusive(`group:${tenantId}:${input.slug}`, async () => {
       if ((await store.records.group(tenantId, input.slug)) === null) return notFound('group');
-      const left = await store.records.leaveGroup(tenantId, input.slug, input.id);
+      const left = await publishingChange(services, tenantId, () =>
+        store.records.leaveGroup(tenantId, input.slug, input.id),
+      );
       return left ? done({ body: null }) : notFound('device');
     });
   },
@@ -179,9 +204,12 @@ export const deleteGroup = operation({
   scope: 'write:groups',
   changes: true,
   refuses: ['NOT_FOUND'],
-  needs: ['store'],
-  async run({ store }, { input, caller }) {
-    const deleted = await store.records.deleteGroup(tenantOf(caller), input.slug);
+  needs: ['invalidations', 'store'],
+  async run(services, { input, caller }) {
+    const tenantId = tenantOf(caller);
+    const deleted = await publishingChange(services, tenantId, () =>
+      services.store.records.deleteGroup(tenantId, input.slug),
+    );
     return deleted ? done({ body: null }) : notFound('group');
   },
 });

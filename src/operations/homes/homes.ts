@@ -16,6 +16,7 @@ import {
   startOf,
   timezone,
 } from '../inputs.ts';
+import { reachedPlaces, seesHome } from '../key-reach.ts';
 import { operation, tenantOf } from '../operation.ts';
 import { withinQuota } from '../quota-checks.ts';
 import { unplaceDevices, withExclusivePlacementLock, withPlacementLock } from './placement.ts';
@@ -79,6 +80,7 @@ export const listHomes = operation({
   output: z.object({ homes: z.array(homeRecord), next_cursor: nextCursor }),
   role: 'viewer',
   scope: 'read:homes',
+  restrictedKeys: 'devices',
   changes: false,
   example: { output: { homes: [HOME], next_cursor: null } },
   needs: ['store'],
@@ -86,7 +88,8 @@ export const listHomes = operation({
     const listing = { route: 'homes' };
     const start = startOf(listing, input.cursor);
     if (!start.ok) return start;
-    const page = await store.records.homes(tenantOf(caller), input.limit, start.value);
+    const places = await reachedPlaces(store, caller);
+    const page = await store.records.homes(tenantOf(caller), input.limit, start.value, places && [...places.homeIds]);
     return done({
       body: { homes: page.items.map(homeBody), next_cursor: cursorAfter(listing, page) },
       cursors: cursorsIn(listing, page),
@@ -101,12 +104,14 @@ export const getHome = operation({
   output: z.object({ home: homeRecord }),
   role: 'viewer',
   scope: 'read:homes',
+  restrictedKeys: 'devices',
   changes: false,
   refuses: ['NOT_FOUND'],
   needs: ['store'],
   async run({ store }, { input, caller }) {
     const found = await store.records.home(tenantOf(caller), input.homeId);
-    return found === null ? notFound('home') : done({ body: { home: homeBody(found) } });
+    const isSeen = found !== null && seesHome(await reachedPlaces(store, caller), found.id);
+    return isSeen ? done({ body: { home: homeBody(found) } }) : notFound('home');
   },
 });
 
@@ -192,6 +197,7 @@ export const listRooms = operation({
   output: z.object({ rooms: z.array(roomRecord), next_cursor: nextCursor }),
   role: 'viewer',
   scope: 'read:homes',
+  restrictedKeys: 'devices',
   changes: false,
   refuses: ['NOT_FOUND'],
   example: { output: { rooms: [ROOM], next_cursor: null } },
@@ -201,8 +207,11 @@ export const listRooms = operation({
     const listing = { route: 'rooms', filters: { home_id: input.homeId } };
     const start = startOf(listing, input.cursor);
     if (!start.ok) return start;
+    const places = await reachedPlaces(store, caller);
+    if (!seesHome(places, input.homeId)) return notFound('home');
     if ((await store.records.home(tenantId, input.homeId)) === null) return notFound('home');
-    const page = await store.records.rooms(tenantId, input.homeId, input.limit, start.value);
+    const roomIds = places?.wholeHomeIds.has(input.homeId) === false ? [...places.roomIds] : null;
+    const page = await store.records.rooms(tenantId, input.homeId, input.limit, start.value, roomIds);
     const rooms = page.items.map(roomBody);
     return done({ body: { rooms, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
   },

@@ -17,7 +17,9 @@ import type { EpochMs } from '../../domain/values.ts';
 import { keySubject } from '../../store/contract/members.ts';
 import type { ApiKey, User } from '../../store/contract.ts';
 import { cursorAfter, cursorsIn, displayName, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { missingNamed } from '../key-reach.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
+import { restrictedTo, restrictionBody, restrictionOf, restrictTo } from './key-restriction.ts';
 import { withMembersLock } from './members.ts';
 
 /** Live keys of one person. */
@@ -46,6 +48,7 @@ const entry = z
     last_used_at: isoTime.nullable(),
     expires_at: isoTime.nullable(),
     revoked_at: isoTime.nullable(),
+    restrict_to: restrictedTo.nullable().meta({ description: 'Null if it is not restricted' }),
   })
   .meta({ id: 'ApiKey' });
 
@@ -62,6 +65,7 @@ function entryOf(services: Pick<Services, 'apiKeys'>, found: ApiKey): z.infer<ty
     last_used_at: isoOrNull(lastUse === 0 ? null : lastUse),
     expires_at: isoOrNull(found.expiresAt),
     revoked_at: isoOrNull(found.revokedAt),
+    restrict_to: found.restriction === null ? null : restrictionBody(found.restriction),
   };
 }
 
@@ -89,6 +93,7 @@ export const listApiKeys = operation({
           last_used_at: '2026-03-02T08:30:00.000Z',
           expires_at: null,
           revoked_at: null,
+          restrict_to: { rooms: ['0195d9a2-7f00-7000-8000-000000000002'], categories: ['light'] },
         },
       ],
       next_cursor: null,
@@ -118,6 +123,7 @@ export const createApiKey = operation({
     name: displayName,
     scopes,
     expires_at: isoTime.nullable().optional().meta({ description: 'When the key expires' }),
+    restrict_to: restrictTo.optional(),
   }),
   output: z.object({ status: z.literal('created'), key, prefix: z.string(), name: z.string() }),
   role: 'viewer',
@@ -125,7 +131,7 @@ export const createApiKey = operation({
   changes: true,
   auditSubject: (_, { prefix }) => `key:${prefix}`,
   personOnly: true,
-  refuses: ['CONFLICT', 'INSUFFICIENT_SCOPE'],
+  refuses: ['NOT_FOUND', 'CONFLICT', 'INSUFFICIENT_SCOPE'],
   example: {
     input: { name: 'Night shift', scopes: ['read:devices'], expires_at: '2027-01-01T00:00:00.000Z' },
     output: { status: 'created', key: KEY, prefix: PREFIX, name: 'Night shift' },
@@ -140,6 +146,9 @@ export const createApiKey = operation({
     const now = clock.now();
     const expiresAt = input.expires_at ? Date.parse(input.expires_at) : null;
     if (expiresAt !== null && expiresAt <= now) return expiryInPast();
+    const restriction = input.restrict_to === undefined ? null : restrictionOf(input.restrict_to);
+    const missing = restriction === null ? null : await missingNamed(store, tenantOf(caller), restriction);
+    if (missing !== null) return notFound(missing);
     return withMembersLock(services, caller, 'shared', async ({ id: userId }) => {
       if ((await store.keys.live(userId, now)).length >= MAX_KEYS_PER_USER) {
         return refuse('CONFLICT', `You have ${MAX_KEYS_PER_USER} keys, the maximum: revoke some first.`);
@@ -152,6 +161,7 @@ export const createApiKey = operation({
         name: input.name,
         scopes: storedScopesOf(scopes.value),
         roleCap: 'admin',
+        restriction,
         createdAt: now,
         lastUsedAt: null,
         revokedAt: null,
@@ -193,7 +203,7 @@ export const revokeApiKey = operation({
 export const rotateApiKey = operation({
   name: 'rotateApiKey',
   summary:
-    'Replace an API key by one with a new prefix and the same name, scopes and expiry; the old key is revoked at once. ' +
+    'Replace an API key by one with a new prefix and the same name, scopes, restriction and expiry; the old key is revoked at once. ' +
     'An admin who rotates another person’s key becomes the owner of the new one, limited to that person’s current role',
   input: z.strictObject({ prefix }),
   output: z.object({ status: z.literal('rotated'), key, prefix: z.string(), name: z.string() }),

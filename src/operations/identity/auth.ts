@@ -10,6 +10,7 @@ import { isSignedOut, type SessionOrigin } from '../../services/user-sessions.ts
 import { type BrowserCookies, type Caller, type CookieChange, operation, type Services } from '../operation.ts';
 import { chainTooLong, remainingLifeS } from './cli-handshake.ts';
 import { invitationEntry, invitationsOf } from './invitations.ts';
+import { restrictedTo, restrictionBody } from './key-restriction.ts';
 import { type LinkHolder, redeemSignInLink } from './sign-in-links.ts';
 
 // For the API reference.
@@ -60,10 +61,12 @@ export const getMe = operation({
     invitations: z
       .array(invitationEntry)
       .meta({ description: 'Invitations to the verified email; empty for API keys' }),
+    restrict_to: restrictedTo.optional().meta({ description: 'Present only for restricted API keys' }),
     platform_admin: z.literal(true).optional().meta({ description: 'Present only for platform operators' }),
   }),
   role: 'none',
   scope: null,
+  restrictedKeys: 'unaffected',
   changes: false,
   inSuspension: true,
   examples: meExamples,
@@ -86,6 +89,7 @@ export const getMe = operation({
           tenant_slug: tenant?.snapshot.context.fixed.slug ?? null,
         },
         invitations: principal.key === undefined ? await invitationsOf(services, user) : [],
+        ...(caller.restriction && { restrict_to: restrictionBody(caller.restriction) }),
         ...(caller.platformAdmin && { platform_admin: true as const }),
       },
     });

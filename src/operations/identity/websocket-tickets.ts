@@ -2,12 +2,13 @@ import { hash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { done } from '../../domain/refusals.ts';
 import { atMost, roles } from '../../domain/roles.ts';
-import { isScope, type Scope } from '../../domain/scopes.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
+import { scopesSchema } from '../../services/cookie-sessions.ts';
 import { tokenRefSchema } from '../../services/tokens.ts';
 import { isSignedOut } from '../../services/user-sessions.ts';
 import { type Caller, operation, type Services } from '../operation.ts';
+import { storedRestriction } from './key-restriction.ts';
 
 // One-time tickets for WebSockets: a browser can send credentials only in the URL, where a token would leak into logs.
 
@@ -22,11 +23,16 @@ const ticketHolder = z.object({
   tenantId: uuid.nullable(),
   role: z.enum(roles),
   platformAdmin: z.boolean(),
-  scopes: z.array(z.custom<Scope>((text) => typeof text === 'string' && isScope(text))).nullable(),
+  scopes: scopesSchema,
   key: z.string().optional(),
   person: z.boolean().optional(),
   token: tokenRefSchema.nullable(),
   endsAt: z.number().nullable(),
+  /**
+   * Of a restricted key. Its scopes are here instead of in `scopes`, which is empty then: a build that does not know
+   * restrictions grants nothing.
+   */
+  restricted: z.object({ restriction: storedRestriction, scopes: scopesSchema }).optional(),
 });
 
 export const createWsTicket = operation({
@@ -40,12 +46,13 @@ export const createWsTicket = operation({
   role: 'user',
   acrossTenants: true,
   scope: 'read:devices',
+  restrictedKeys: 'devices',
   changes: true,
   auditSubject: ({ caller }) => `user:${caller.principal.id}`,
   inMaintenance: true,
   needs: ['sealedCache'],
   async run({ sealedCache }, { caller }) {
-    const { user, principal, tenantId, role, platformAdmin, scopes, token, endsAt } = caller;
+    const { user, principal, tenantId, role, platformAdmin, scopes, token, endsAt, restriction } = caller;
     if (user === null) throw new Error('createWsTicket requires an authenticated caller');
     const { key, person } = principal;
     const holder = {
@@ -53,11 +60,12 @@ export const createWsTicket = operation({
       tenantId,
       role,
       platformAdmin,
-      scopes,
+      scopes: restriction === undefined ? scopes : [],
       key,
       person,
       token,
       endsAt,
+      restricted: restriction && { restriction, scopes },
     } satisfies Record<keyof z.infer<typeof ticketHolder>, unknown>;
     const ticket = PREFIX + randomBytes(32).toString('base64url');
     await sealedCache.set(cacheKey(ticket), JSON.stringify(holder), TICKET_LIFE_S * 1000);
@@ -79,7 +87,7 @@ export async function redeemTicket(
 ): Promise<Caller | null> {
   const stored = TICKET.test(ticket) ? await sealedCache.take(cacheKey(ticket)) : null;
   if (stored === null) return null;
-  const { userId, tenantId, role, platformAdmin, scopes, key, person, token, endsAt } = ticketHolder.parse(
+  const { userId, tenantId, role, platformAdmin, scopes, key, person, token, endsAt, restricted } = ticketHolder.parse(
     JSON.parse(stored),
   );
   const user = await users.get(userId);
@@ -96,7 +104,8 @@ export async function redeemTicket(
     },
     tenantId,
     role: atMost(user.role, role),
-    scopes,
+    scopes: restricted === undefined ? scopes : restricted.scopes,
+    ...(restricted !== undefined && { restriction: restricted.restriction }),
     platformAdmin,
     token,
     endsAt,

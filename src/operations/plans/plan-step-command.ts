@@ -141,6 +141,9 @@ export function authorizeCreator(
   if (user === null || (createdBy.key !== undefined && key?.tenantId !== tenantId)) {
     return refuse('UNAUTHENTICATED', "The credential of the plan's creator is no longer valid.");
   }
+  // A restricted key cannot create a plan.
+  if (key !== null && key.restriction !== null)
+    return refuse('KEY_RESTRICTED', 'Plans are not for keys that are restricted.');
   if (user.tenantId !== tenantId) return refuse('FORBIDDEN_ROLE', "The plan's creator has left the tenant.");
   const principal: Principal = { ...createdBy, requestId, operation: 'createPlan' };
   const caller: Caller = {

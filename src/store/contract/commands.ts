@@ -9,8 +9,14 @@ export interface CommandStore {
   list(tenantId: Uuid, deviceId: Uuid, limit: number, after?: Position): Promise<Page<StoredActor>>;
   /** The command that this token confirms: of one device, or of any device if `deviceId` is null. */
   byToken(tenantId: Uuid, deviceId: Uuid | null, tokenHash: string): Promise<{ id: Uuid; deviceId: Uuid } | null>;
-  /** The tenant's commands that can still be confirmed at `now`, newest first. */
-  awaitingConfirmation(tenantId: Uuid, now: EpochMs, limit: number, after?: Position): Promise<Page<StoredActor>>;
+  /** The tenant's commands that can still be confirmed at `now`, newest first; `deviceIds` narrows to these devices. */
+  awaitingConfirmation(
+    tenantId: Uuid,
+    now: EpochMs,
+    limit: number,
+    after?: Position,
+    deviceIds?: readonly Uuid[],
+  ): Promise<Page<StoredActor>>;
   /**
    * Commands to write when a subscription is granted, oldest first: dispatched, not final, and created after the
    * device's last reinstatement.

@@ -1,4 +1,5 @@
 import type { Position } from '../../domain/cursor.ts';
+import type { KeyRestriction } from '../../domain/key-restriction.ts';
 import type { Manifest } from '../../domain/manifest.ts';
 import type { OwnedShards } from '../../domain/shards.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
@@ -27,6 +28,8 @@ export interface DeviceFilter {
   deviceType?: string;
   online?: boolean;
   revoked?: boolean;
+  /** Only devices with these ids. */
+  ids?: readonly Uuid[];
 }
 
 /** A device key with its life cycle; the secret stays encrypted. */
@@ -55,6 +58,8 @@ export interface DeviceStore {
   /** Ids of active (not revoked) devices, for room and group commands; `category` narrows. */
   inRoom(tenantId: Uuid, roomId: Uuid, category?: string): Promise<Uuid[]>;
   count(tenantId: Uuid): Promise<number>;
+  /** All devices that a restriction reaches, also revoked ones, in any order. */
+  within(tenantId: Uuid, restriction: KeyRestriction): Promise<Pick<DeviceRow, 'id' | 'homeId' | 'roomId'>[]>;
   /** Active devices in the whole service, for `BETA_DEVICE_LIMIT`. */
   countActive(): Promise<number>;
   /** Runs `work`, which counts active devices and then adds one, while no other node does so. */

@@ -1,4 +1,5 @@
 import type { Position } from '../../domain/cursor.ts';
+import type { KeyRestriction } from '../../domain/key-restriction.ts';
 import type { Role } from '../../domain/roles.ts';
 import type { Scope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
@@ -21,6 +22,8 @@ export interface ApiKey {
   scopes: readonly Scope[];
   /** The key acts with the role of its user, limited to this one. */
   roleCap: Role;
+  /** Null if it is not restricted. */
+  restriction: KeyRestriction | null;
   createdAt: EpochMs;
   lastUsedAt: EpochMs | null;
   expiresAt: EpochMs | null;

@@ -1,3 +1,4 @@
+import type { KeyRestriction } from '../../domain/key-restriction.ts';
 import type { Role } from '../../domain/roles.ts';
 import type { Scope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
@@ -15,27 +16,35 @@ interface KeyRow {
   hash: string;
   scopes: Scope[];
   role_cap: Role;
+  restriction: KeyRestriction | null;
   created_at: EpochMs;
   last_used_at: EpochMs | null;
   expires_at: EpochMs | null;
   revoked_at: EpochMs | null;
 }
 
-const columns = `prefix, tenant_id, user_id, name, hash, scopes, role_cap, created_at, last_used_at, expires_at, revoked_at`;
-const placeholders = '$1, $2, $3, $4, $5, $6::jsonb, $7, $8, $9, $10, $11';
+const columns = `prefix, tenant_id, user_id, name, hash, scopes, role_cap, created_at, last_used_at, expires_at, revoked_at, restriction`;
+const placeholders = '$1, $2, $3, $4, $5, $6::jsonb, $7, $8, $9, $10, $11, $12::jsonb';
+
+/**
+ * Before the stored hash of a restricted key. A build that does not know restrictions finds that no text has this hash, and
+ * refuses the key.
+ */
+const RESTRICTED = 'restricted:';
 
 const keyOf = (row: KeyRow): ApiKey => ({
   prefix: row.prefix,
   tenantId: row.tenant_id,
   userId: row.user_id,
   name: row.name,
-  hash: row.hash,
+  hash: row.restriction === null ? row.hash : row.hash.slice(RESTRICTED.length),
   scopes: row.scopes,
   roleCap: row.role_cap,
   createdAt: row.created_at,
   lastUsedAt: row.last_used_at,
   expiresAt: row.expires_at,
   revokedAt: row.revoked_at,
+  restriction: row.restriction,
 });
 
 const valuesOf = (key: ApiKey): SqlValue[] => [
@@ -43,13 +52,14 @@ const valuesOf = (key: ApiKey): SqlValue[] => [
   key.tenantId,
   key.userId,
   key.name,
-  key.hash,
+  key.restriction === null ? key.hash : RESTRICTED + key.hash,
   JSON.stringify(key.scopes),
   key.roleCap,
   key.createdAt,
   key.lastUsedAt,
   key.expiresAt,
   key.revokedAt,
+  key.restriction && JSON.stringify(key.restriction),
 ];
 
 /** Sorts after every prefix. */
@@ -59,7 +69,7 @@ export const apiKeyStore = (database: Database): ApiKeyStore => ({
   async insert(key, idempotency) {
     await database.write({
       name: 'key_insert',
-      text: `with made as (insert into api_keys (${columns}) values (${placeholders}) returning prefix), ${idempotencyCte(12, 'made')}
+      text: `with made as (insert into api_keys (${columns}) values (${placeholders}) returning prefix), ${idempotencyCte(13, 'made')}
         select prefix from made`,
       values: [...valuesOf(key), idempotencyParameter(idempotency)],
     });
@@ -113,9 +123,9 @@ export const apiKeyStore = (database: Database): ApiKeyStore => ({
     const rows = await database.write({
       name: 'key_replace',
       text: `with ended as (
-          update api_keys set revoked_at = $8 where prefix = $12 and revoked_at is null returning prefix),
+          update api_keys set revoked_at = $8 where prefix = $13 and revoked_at is null returning prefix),
         made as (insert into api_keys (${columns}) select ${placeholders} from ended returning prefix),
-        dropped as (update idempotency set answer = '${DROPPED_ANSWER}' where subject = $13), ${idempotencyCte(14, 'made')}
+        dropped as (update idempotency set answer = '${DROPPED_ANSWER}' where subject = $14), ${idempotencyCte(15, 'made')}
         select prefix from made`,
       values: [...valuesOf(key), prefix, keySubject(prefix), idempotencyParameter(idempotency)],
     });

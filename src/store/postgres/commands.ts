@@ -2,7 +2,7 @@ import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { CommandStore } from '../contract.ts';
 import { type ActorRow, actorColumns, contextField, storedActor } from './actors.ts';
 import { executingStatuses, openStatuses } from './command-statuses.ts';
-import type { Database, SqlValue } from './database.ts';
+import { type Database, idArray, type SqlValue } from './database.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
 import { inShards } from './shard-condition.ts';
 
@@ -78,14 +78,18 @@ export function commandStore(database: Database, batchSize = 10_000): CommandSto
 
     // The confirmation's timer may fire a little after its deadline. A waiting command always has a token, so the
     // partial index applies.
-    async awaitingConfirmation(tenantId, now, limit, after) {
+    async awaitingConfirmation(tenantId, now, limit, after, deviceIds) {
       const rows = await database.read<ActorRow & { created_at: EpochMs }>({
-        name: 'commands_awaiting',
+        name: deviceIds === undefined ? 'commands_awaiting' : 'commands_awaiting_among',
         text: `select ${actorColumns('command')} from commands
           where tenant_id = $1 and token_hash is not null and status = 'awaiting_confirmation' and (created_at, id) < ($2, $3)
             and (context->'confirmation'->>'expiresAt')::bigint > $4
+            ${deviceIds === undefined ? '' : 'and device_id = any($6::uuid[])'}
           order by created_at desc, id desc limit $5`,
-        values: [tenantId, ...descendingStart(after), now, limit + 1],
+        values: [
+          ...[tenantId, ...descendingStart(after), now, limit + 1],
+          ...(deviceIds === undefined ? [] : [idArray(deviceIds)]),
+        ],
       });
       const page = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
       return { ...page, items: page.items.map((row) => storedActor('command', row)) };

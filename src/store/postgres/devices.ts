@@ -1,3 +1,4 @@
+import { namesPlaces } from '../../domain/key-restriction.ts';
 import { shardInSql } from '../../domain/shards.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { DeviceFilter, DeviceRow, DeviceStore, Manifest } from '../contract.ts';
@@ -18,7 +19,7 @@ const listed = `select d.id, d.context->>'name' as "name", d.device_type as "dev
   from devices d left join presence p on p.device_id = d.id
   where d.tenant_id = $1 and not d.deleted`;
 
-const filterColumns: Readonly<Record<keyof DeviceFilter, string>> = {
+const filterColumns: Readonly<Record<Exclude<keyof DeviceFilter, 'ids'>, string>> = {
   homeId: 'home_id',
   roomId: 'room_id',
   deviceType: 'device_type',
@@ -31,7 +32,7 @@ function conditions(filter: DeviceFilter, first: number): { text: string; name: 
   let text = '';
   let name = '';
   const values: SqlValue[] = [];
-  for (const [key, column] of Object.entries(filterColumns) as [keyof DeviceFilter, string][]) {
+  for (const [key, column] of Object.entries(filterColumns) as [keyof typeof filterColumns, string][]) {
     const value = filter[key];
     if (value === undefined) continue;
     name += `_${column}`;
@@ -43,6 +44,11 @@ function conditions(filter: DeviceFilter, first: number): { text: string; name: 
       text += ` and d.${column} = $${first + values.length}`;
       values.push(value);
     }
+  }
+  if (filter.ids !== undefined) {
+    text += ` and d.id = any($${first + values.length}::uuid[])`;
+    name += '_among';
+    values.push(idArray(filter.ids));
   }
   return { text, name, values };
 }
@@ -124,6 +130,22 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
 
     count: (tenantId) =>
       counts.of(tenantId, () => count('devices_count', 'tenant_id = $1 and not deleted', [tenantId])),
+    async within(tenantId, restriction) {
+      const { homes = [], rooms = [], devices = [], groups = [], categories = null } = restriction;
+      return database.read<Pick<DeviceRow, 'id' | 'homeId' | 'roomId'>>({
+        name: 'devices_within',
+        text: `select d.id, d.home_id as "homeId", d.room_id as "roomId" from devices d
+          where d.tenant_id = $1 and not d.deleted
+            and (not $2 or d.home_id = any($3::uuid[]) or d.room_id = any($4::uuid[]) or d.id = any($5::uuid[])
+              or exists (select from group_members m where m.tenant_id = $1 and m.device_id = d.id
+                and m.slug = any(array(select jsonb_array_elements_text($6::jsonb)))))
+            and ($7::jsonb is null or d.category = any(array(select jsonb_array_elements_text($7::jsonb))))`,
+        values: [
+          ...[tenantId, namesPlaces(restriction), idArray(homes), idArray(rooms), idArray(devices)],
+          ...[JSON.stringify(groups), categories && JSON.stringify(categories)],
+        ],
+      });
+    },
     withActivationLock: (work) => withActivationLock(database, work),
     countActive: () => count('devices_active', 'not revoked and not deleted', []),
     countActiveInHome: (tenantId, homeId) =>

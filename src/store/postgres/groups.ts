@@ -104,12 +104,17 @@ export function groupStore(database: Database): GroupStore {
       return rows.length > 0;
     },
 
-    async groups(tenantId, limit, after) {
+    async groups(tenantId, limit, after, slugs) {
+      const start = after ? [after.createdAt, after.id] : [];
+      const among =
+        slugs === undefined
+          ? ''
+          : `and g.slug = any(array(select jsonb_array_elements_text($${3 + start.length}::jsonb)))`;
       const rows = await database.read<GroupRow>({
-        name: after ? 'groups_after' : 'groups_first',
-        text: `${select} where g.tenant_id = $1 ${after ? 'and (g.created_at, g.slug) < ($3, $4)' : ''}
+        name: `${after ? 'groups_after' : 'groups_first'}${slugs === undefined ? '' : '_among'}`,
+        text: `${select} where g.tenant_id = $1 ${after ? 'and (g.created_at, g.slug) < ($3, $4)' : ''} ${among}
           order by g.created_at desc, g.slug desc limit $2`,
-        values: after ? [tenantId, limit + 1, after.createdAt, after.id] : [tenantId, limit + 1],
+        values: [tenantId, limit + 1, ...start, ...(slugs === undefined ? [] : [JSON.stringify(slugs)])],
       });
       return pageOf(rows.map(groupOf), limit, ({ createdAt, slug }) => ({ createdAt, id: slug }));
     },

@@ -25,6 +25,7 @@ import { auditChain } from './migrations/0027-audit-chain.ts';
 import { firmwareSigning } from './migrations/0028-firmware-signing.ts';
 import { firmwareReleasers } from './migrations/0029-firmware-releasers.ts';
 import { memoryWritersMigration } from './migrations/0030-memory-writers.ts';
+import { keyRestrictionsMigration } from './migrations/0031-key-restrictions.ts';
 
 export interface Migration {
   id: number;
@@ -75,6 +76,7 @@ export const migrations: readonly Migration[] = [
   { id: 28, name: 'firmware signing', sql: firmwareSigning, change: 'expand' },
   { id: 29, name: 'firmware releasers', sql: firmwareReleasers, change: 'expand' },
   { id: 30, name: 'memory writers', sql: memoryWritersMigration, change: 'expand' },
+  { id: 31, name: 'key restrictions', sql: keyRestrictionsMigration, change: 'expand' },
 ];
 
 /** The newest migration that this build knows. */

@@ -1,8 +1,7 @@
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { Home, RecordStore, Room } from '../contract.ts';
 import { countRows } from './count-rows.ts';
-import type { Database } from './database.ts';
-import { idArray } from './database.ts';
+import { type Database, idArray } from './database.ts';
 import { groupStore } from './groups.ts';
 import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
@@ -81,12 +80,12 @@ export const recordStore = (database: Database): RecordStore => ({
     return row ? homeOf(row) : null;
   },
 
-  async homes(tenantId, limit, after) {
+  async homes(tenantId, limit, after, ids = null) {
     const rows = await database.read<HomeRow>({
-      name: 'homes',
+      name: ids === null ? 'homes' : 'homes_among',
       text: `select ${homeColumns} from homes where tenant_id = $1 and (created_at, id) < ($2, $3)
-        order by created_at desc, id desc limit $4`,
-      values: [tenantId, ...descendingStart(after), limit + 1],
+        ${ids === null ? '' : 'and id = any($5::uuid[])'} order by created_at desc, id desc limit $4`,
+      values: [tenantId, ...descendingStart(after), limit + 1, ...(ids === null ? [] : [idArray(ids)])],
     });
     return pageOf(rows.map(homeOf), limit, position);
   },
@@ -132,12 +131,12 @@ export const recordStore = (database: Database): RecordStore => ({
     return row ? roomOf(row) : null;
   },
 
-  async rooms(tenantId, homeId, limit, after) {
+  async rooms(tenantId, homeId, limit, after, ids = null) {
     const rows = await database.read<RoomRow>({
-      name: 'rooms',
+      name: ids === null ? 'rooms' : 'rooms_among',
       text: `select ${roomColumns} from rooms where home_id = $2 and tenant_id = $1 and (created_at, id) < ($3, $4)
-        order by created_at desc, id desc limit $5`,
-      values: [tenantId, homeId, ...descendingStart(after), limit + 1],
+        ${ids === null ? '' : 'and id = any($6::uuid[])'} order by created_at desc, id desc limit $5`,
+      values: [tenantId, homeId, ...descendingStart(after), limit + 1, ...(ids === null ? [] : [idArray(ids)])],
     });
     return pageOf(rows.map(roomOf), limit, position);
   },
@@ -151,14 +150,18 @@ export const recordStore = (database: Database): RecordStore => ({
     return rows.map(roomOf);
   },
 
-  async roomsOf(tenantId, homeIds, each) {
+  async roomsOf(tenantId, homeIds, each, only = null) {
     const rows = await database.read<RoomRow>({
-      name: 'rooms_of',
+      name: only === null ? 'rooms_of' : 'rooms_of_among',
       text: `select room.* from unnest($2::uuid[]) home cross join lateral (
           select ${roomColumns} from rooms where home_id = home and tenant_id = $1
+          ${only === null ? '' : 'and (id = any($4::uuid[]) or home_id = any($5::uuid[]))'}
           order by created_at desc, id desc limit $3) room
         order by created_at desc, id desc`,
-      values: [tenantId, idArray(homeIds), each],
+      values: [
+        ...[tenantId, idArray(homeIds), each],
+        ...(only === null ? [] : [idArray(only.roomIds), idArray(only.wholeHomeIds)]),
+      ],
     });
     return rows.map(roomOf);
   },

@@ -24,6 +24,7 @@ function followed() {
   let reads = true;
   const follower: Subscriber = {
     tenantId: 't',
+    reach: null,
     isClosed: false,
     notify(uris) {
       if (reads) notified.push([...uris]);

@@ -39,6 +39,7 @@ eachStore('members and keys', (backend, has) => {
       lastUsedAt: null,
       expiresAt: null,
       revokedAt: null,
+      restriction: null,
       ...more,
     };
     await keys().insert(key);

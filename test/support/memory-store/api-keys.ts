@@ -20,6 +20,7 @@ import type { Session } from './session.ts';
 const columns: Columns<ApiKey> = {
   ...{ prefix: indexedText, tenantId: uuid, userId: uuid, name: text, hash: text, scopes: jsonb, roleCap: text },
   ...{ createdAt: bigint, lastUsedAt: nullable(bigint), expiresAt: nullable(bigint), revokedAt: nullable(bigint) },
+  restriction: nullable(jsonb),
 };
 
 function insertKey(tables: Tables, input: ApiKey, idempotency: OptionalIdempotencyRow): void {

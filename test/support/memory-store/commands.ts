@@ -72,15 +72,20 @@ export const commandStore = (session: Session): CommandStore => ({
       return row === undefined ? null : { id: row.ref.id, deviceId: row.columns.device_id as Uuid };
     }),
 
-  awaitingConfirmation: (tenantId, now, limit, after) =>
-    session.read('commands.awaiting', [tenantId, now, limit, after], (tables, tenantId, now, limit, after) => {
-      const rows = actorsOf(tables, 'command', ({ tenantId: of, columns, context }) => {
-        const expiresAt = (context.confirmation as { expiresAt?: EpochMs } | null | undefined)?.expiresAt ?? 0;
-        const isWaiting = columns.status === 'awaiting_confirmation' && (columns.token_hash ?? null) !== null;
-        return of === tenantId && isWaiting && expiresAt > now;
-      });
-      return mapPage(newestFirst(rows, positionOf, limit, after), storedActor);
-    }),
+  awaitingConfirmation: (tenantId, now, limit, after, deviceIds) =>
+    session.read(
+      'commands.awaiting',
+      [tenantId, now, limit, after, deviceIds],
+      (tables, tenantId, now, limit, after, deviceIds) => {
+        const rows = actorsOf(tables, 'command', ({ tenantId: of, columns, context }) => {
+          const expiresAt = (context.confirmation as { expiresAt?: EpochMs } | null | undefined)?.expiresAt ?? 0;
+          const isWaiting = columns.status === 'awaiting_confirmation' && (columns.token_hash ?? null) !== null;
+          const isAmong = deviceIds === undefined || deviceIds.includes(columns.device_id as Uuid);
+          return of === tenantId && isWaiting && expiresAt > now && isAmong;
+        });
+        return mapPage(newestFirst(rows, positionOf, limit, after), storedActor);
+      },
+    ),
 
   deliverable: (deviceId) =>
     session.read('commands.pending', [deviceId], (tables, deviceId) =>

@@ -1,3 +1,4 @@
+import { reachesDevice } from '../../../src/domain/key-restriction.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../../src/domain/values.ts';
 import type { DeviceFilter, DeviceRow, DeviceStore, StoredDeviceKey } from '../../../src/store/contract.ts';
 import { isDeleted, isInShards } from './actors.ts';
@@ -37,10 +38,11 @@ const filterColumns = {
   deviceType: 'device_type',
   online: 'online',
   revoked: 'revoked',
-} satisfies Readonly<Record<keyof DeviceFilter, string>>;
+} satisfies Readonly<Record<Exclude<keyof DeviceFilter, 'ids'>, string>>;
 
-const fitsFilter = ({ columns }: ActorRow, filter: DeviceFilter): boolean =>
-  (Object.entries(filterColumns) as [keyof DeviceFilter, string][]).every(
+const fitsFilter = ({ ref, columns }: ActorRow, filter: DeviceFilter): boolean =>
+  (filter.ids === undefined || filter.ids.includes(ref.id)) &&
+  (Object.entries(filterColumns) as [keyof typeof filterColumns, string][]).every(
     ([name, column]) => filter[name] === undefined || columns[column] === filter[name],
   );
 
@@ -57,7 +59,7 @@ const placementStore = (
   session: Session,
 ): Pick<
   DeviceStore,
-  'inRoom' | 'count' | 'countActive' | 'countActiveInHome' | 'placedIn' | 'online' | 'withActivationLock'
+  'inRoom' | 'count' | 'within' | 'countActive' | 'countActiveInHome' | 'placedIn' | 'online' | 'withActivationLock'
 > => ({
   inRoom: (tenantId, roomId, category) =>
     session.read('devices.inRoom', [tenantId, roomId, category], (tables, tenantId, roomId, category) =>
@@ -78,6 +80,22 @@ const placementStore = (
       [tenantId],
       (tables, tenantId) => devicesOf(tables, (row) => row.tenantId === tenantId).length,
     ),
+  within: (tenantId, restriction) =>
+    session.read('devices.within', [tenantId, restriction], (tables, tenantId, restriction) => {
+      const groups = tables.groups.where(
+        (group) => group.tenantId === tenantId && restriction.groups?.includes(group.slug) === true,
+      );
+      return devicesOf(tables, (row) => row.tenantId === tenantId)
+        .map((row) => listed(tables, row))
+        .filter((device) =>
+          reachesDevice(
+            restriction,
+            device,
+            groups.some(({ deviceIds }) => deviceIds.includes(device.id)),
+          ),
+        )
+        .map(({ id, homeId, roomId }) => ({ id, homeId, roomId }));
+    }),
   // One process has the store.
   withActivationLock: (work) => work(),
   countActive: () => session.read('devices.countActive', [], (tables) => devicesOf(tables, isActive).length),

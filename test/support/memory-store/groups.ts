@@ -81,9 +81,11 @@ export const groupStore = (session: Session): GroupStore => ({
       return group === undefined ? null : shown(tables, group);
     }),
 
-  groups: (tenantId, limit, after) =>
-    session.read('records.groups', [tenantId, limit, after], (tables, tenantId, limit, after) => {
-      const own = tables.groups.where((group) => group.tenantId === tenantId);
+  groups: (tenantId, limit, after, slugs) =>
+    session.read('records.groups', [tenantId, limit, after, slugs], (tables, tenantId, limit, after, slugs) => {
+      const own = tables.groups.where(
+        (group) => group.tenantId === tenantId && (slugs === undefined || slugs.includes(group.slug)),
+      );
       const page = newestFirst(own, ({ createdAt, slug }) => ({ createdAt, id: slug }), limit, after);
       return { ...page, items: page.items.map((group) => shown(tables, group)) };
     }),

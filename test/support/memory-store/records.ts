@@ -49,10 +49,10 @@ const homeStore = (session: Session): HomeStore => ({
       return home?.tenantId === tenantId ? home : null;
     }),
 
-  homes: (tenantId, limit, after) =>
-    session.read('records.homes', [tenantId, limit, after], (tables, tenantId, limit, after) =>
+  homes: (tenantId, limit, after, ids) =>
+    session.read('records.homes', [tenantId, limit, after, ids], (tables, tenantId, limit, after, ids = null) =>
       newestFirst(
-        tables.homes.where((home) => home.tenantId === tenantId),
+        tables.homes.where((home) => home.tenantId === tenantId && (ids === null || ids.includes(home.id))),
         positionOf,
         limit,
         after,
@@ -99,14 +99,19 @@ const roomStore = (session: Session): RoomStore => ({
       return room?.tenantId === tenantId ? room : null;
     }),
 
-  rooms: (tenantId, homeId, limit, after) =>
-    session.read('records.rooms', [tenantId, homeId, limit, after], (tables, tenantId, homeId, limit, after) =>
-      newestFirst(
-        tables.rooms.where((room) => room.tenantId === tenantId && room.homeId === homeId),
-        positionOf,
-        limit,
-        after,
-      ),
+  rooms: (tenantId, homeId, limit, after, ids) =>
+    session.read(
+      'records.rooms',
+      [tenantId, homeId, limit, after, ids],
+      (tables, tenantId, homeId, limit, after, ids = null) =>
+        newestFirst(
+          tables.rooms.where(
+            (room) => room.tenantId === tenantId && room.homeId === homeId && (ids === null || ids.includes(room.id)),
+          ),
+          positionOf,
+          limit,
+          after,
+        ),
     ),
 
   countRooms: (tenantId, homeId) =>
@@ -122,10 +127,12 @@ const roomStore = (session: Session): RoomStore => ({
       tables.rooms.where((room) => room.tenantId === tenantId && ids.includes(room.id)),
     ),
 
-  roomsOf: (tenantId, homeIds, each) =>
-    session.read('records.roomsOf', [tenantId, homeIds, each], (tables, tenantId, homeIds, each) => {
+  roomsOf: (tenantId, homeIds, each, only) =>
+    session.read('records.roomsOf', [tenantId, homeIds, each, only], (tables, tenantId, homeIds, each, only = null) => {
       const rooms = homeIds.flatMap((homeId) => {
-        const own = tables.rooms.where((room) => room.tenantId === tenantId && room.homeId === homeId);
+        const isAmong = (room: Room) =>
+          only === null || only.roomIds.includes(room.id) || only.wholeHomeIds.includes(room.homeId);
+        const own = tables.rooms.where((room) => room.tenantId === tenantId && room.homeId === homeId && isAmong(room));
         return newestFirst(own, positionOf, each).items;
       });
       return newestFirst(rooms, positionOf, rooms.length).items;

@@ -1,3 +1,4 @@
+import type { KeyRestriction } from '../../../src/domain/key-restriction.ts';
 import { shardOf } from '../../../src/domain/shards.ts';
 import type { ActorKind } from '../../../src/machines/outputs.ts';
 import type { Page, Position, Store } from '../../../src/store/contract.ts';
@@ -28,6 +29,16 @@ const each = async <T>(of: readonly T[], read: (one: T) => Promise<unknown>): Pr
   for (const one of of) answers.push(await read(one));
   return answers;
 };
+
+/** A restriction of each kind, and some together. */
+const restrictions = (model: StoreModel): KeyRestriction[] => [
+  { homes: ids(model, 'home', 2) },
+  { rooms: ids(model, 'room', 1), groups: ['g0'] },
+  { groups: ['g1', 'g2'], categories: ['light'] },
+  { devices: ids(model, 'device', 3), homes: ids(model, 'home', 1), categories: ['light', 'lock'] },
+  { categories: ['light'] },
+  { actions: ['turn_on'] },
+];
 
 /** Rows of this model, out of rows of all models. */
 const own = <T>(model: StoreModel, rows: readonly T[]): T[] =>
@@ -76,6 +87,8 @@ const devices: Record<string, Read> = {
     each(ids(model, 'tenant', 2), async (tenantId) => [
       await devices.inRoom(tenantId, model.id('room', 0), 'light'),
       await devices.count(tenantId),
+      await each(restrictions(model), (restriction) => sorted(devices.within(tenantId, restriction))),
+      await pages((after) => devices.list(tenantId, { ids: ids(model, 'device', 2) }, 3, after)),
       await devices.countActiveInHome(tenantId, model.id('home', 0)),
       await sorted(devices.placedIn(tenantId, { homeId: model.id('home', 1) })),
       await sorted(devices.placedIn(tenantId, { roomId: model.id('room', 1) })),
@@ -99,6 +112,7 @@ const commands: Record<string, Read> = {
       each(ids(model, 'device', 2), async (deviceId) => [
         await pages((after) => commands.list(tenantId, deviceId, 3, after)),
         await pages((after) => commands.awaitingConfirmation(tenantId, DAY, 3, after)),
+        await pages((after) => commands.awaitingConfirmation(tenantId, DAY, 3, after, [deviceId])),
       ]),
     ),
   open: ({ commands }, model) =>
@@ -146,6 +160,15 @@ const records: Record<string, Read> = {
       await pages((after) => records.homes(tenantId, 3, after)),
       await each(ids(model, 'home', 4), (homeId) => pages((after) => records.rooms(tenantId, homeId, 3, after))),
       await records.roomsOf(tenantId, ids(model, 'home', 4), 1),
+      await pages((after) => records.homes(tenantId, 3, after, ids(model, 'home', 2))),
+      await each(ids(model, 'home', 4), (homeId) =>
+        pages((after) => records.rooms(tenantId, homeId, 3, after, ids(model, 'room', 2))),
+      ),
+      await records.roomsOf(tenantId, ids(model, 'home', 4), 1, {
+        roomIds: ids(model, 'room', 1),
+        wholeHomeIds: ids(model, 'home', 1),
+      }),
+      await pages((after) => records.groups(tenantId, 3, after, ['g0', 'g1'])),
       await pages((after) => records.groups(tenantId, 3, after)),
       [await records.countHomes(tenantId), await records.countGroups(tenantId)],
       await each(ids(model, 'home', 4), (homeId) => records.countRooms(tenantId, homeId)),

@@ -64,6 +64,7 @@ const keyOf = (model: StoreModel, { a, b, tenant, text, at, flag }: Inputs): Api
   ...{ prefix: model.name('key', a), tenantId: model.id('tenant', tenant), userId: model.id('user', b), name: text },
   ...{ hash: 'h', scopes: [], roleCap: 'admin', createdAt: a * DAY, lastUsedAt: null, revokedAt: null },
   expiresAt: flag ? at : null,
+  restriction: b === 1 ? { rooms: [model.id('room', a)], actions: [text] } : null,
 });
 
 const releaseOf = (model: StoreModel, { a, b, c, tenant, text, flag }: Inputs): FirmwareRelease => ({

@@ -19,9 +19,11 @@ export function checkAccess(caller: Caller, subscription: Subscription): Refusal
     return refusal('FORBIDDEN', 'tenant_id may be used by platform operators only');
   if (!isOperator && caller.tenantId === null)
     return refusal('TENANT_REQUIRED', 'you are not a member of a tenant; register one first');
-  for (const [kind, { role, scope }] of subscription.kinds) {
+  for (const [kind, { role, scope, forRestrictedKeys }] of subscription.kinds) {
     if (!isOperator && !atLeast(caller.role, role)) return refusal('FORBIDDEN_ROLE', `${kind} needs the role ${role}`);
     if (!allowsScope(caller.scopes, scope)) return refusal('INSUFFICIENT_SCOPE', `${kind} needs the scope ${scope}`);
+    if (caller.restriction !== undefined && !forRestrictedKeys)
+      return refusal('KEY_RESTRICTED', `${kind} is not for keys that are restricted`);
   }
   return null;
 }

@@ -24,21 +24,26 @@ const readOperations = {
 } as const satisfies Record<string, Operation>;
 export type LiveSubject = keyof typeof readOperations;
 
-/** Role and scope of the operation that reads the subject. */
+/** Requirements of the operation that reads the subject. */
 export function readAccess(subject: LiveSubject): AccessRequirement {
-  const { role, scope }: Operation = readOperations[subject];
+  const { role, scope, restrictedKeys }: Operation = readOperations[subject];
   if (role === null || scope === null)
     throw new Error(`${subject} needs no credential: it must not be streamed by tenant`);
-  return { role, scope };
+  return { role, scope, forRestrictedKeys: restrictedKeys !== undefined };
 }
 
 /** The same for streams that need the role `user` for everything (contract §3: `/ws/state`, MQTT). */
 export function streamAccess(subject: LiveSubject): AccessRequirement {
-  const { role, scope } = readAccess(subject);
+  const { role, ...access } = readAccess(subject);
   const least: Role = 'user';
-  return { role: atLeast(role, least) ? role : least, scope };
+  return { role: atLeast(role, least) ? role : least, ...access };
 }
 
 /** Whether a caller meets a requirement. */
-export const meets = ({ role, scopes }: Pick<Caller, 'role' | 'scopes'>, required: AccessRequirement): boolean =>
-  atLeast(role, required.role) && allowsScope(scopes, required.scope);
+export const meets = (
+  { role, scopes, restriction }: Pick<Caller, 'role' | 'scopes' | 'restriction'>,
+  required: AccessRequirement,
+): boolean =>
+  atLeast(role, required.role) &&
+  allowsScope(scopes, required.scope) &&
+  (restriction === undefined || required.forRestrictedKeys);

@@ -2,10 +2,12 @@ import type { Role } from '../../../domain/roles.ts';
 import type { NeededScope } from '../../../domain/scopes.ts';
 import type { Uuid } from '../../../domain/values.ts';
 
-/** Role and scope required for a kind of update: the same as for the corresponding GET. */
+/** Requirements of a kind of update: those of the corresponding GET. */
 export interface AccessRequirement {
   role: Role;
   scope: NeededScope;
+  /** Whether restricted keys may receive it, for the devices that they reach. */
+  forRestrictedKeys: boolean;
 }
 
 /** The updates that a client requested. */
