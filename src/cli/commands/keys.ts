@@ -12,7 +12,10 @@ interface Key {
   last_used_at: string | null;
   expires_at: string | null;
   revoked_at: string | null;
+  restrict_to: Restriction | null;
 }
+/** Lists of ids, of group slugs and of names, as the API has them. */
+type Restriction = Partial<Record<'homes' | 'rooms' | 'groups' | 'devices' | 'categories' | 'actions', string[]>>;
 interface KeyPage {
   keys: Key[];
   next_cursor: string | null;
@@ -40,8 +43,10 @@ export function addKeys(program: Command, io: Io): void {
       show(
         await api.get<KeyPage>('/v1/auth/api-keys', { limit: String(limit), cursor }),
         ({ keys: page, next_cursor }) => {
-          const rows = page.map((key) => [key.prefix, key.name, key.scopes.join(' '), key.last_used_at, stateOf(key)]);
-          printTable(io, ['PREFIX', 'NAME', 'SCOPES', 'LAST USED', 'STATE'], rows);
+          const rows = page.map((key) => [
+            ...[key.prefix, key.name, key.scopes.join(' '), restrictionText(key), key.last_used_at, stateOf(key)],
+          ]);
+          printTable(io, ['PREFIX', 'NAME', 'SCOPES', 'RESTRICTED TO', 'LAST USED', 'STATE'], rows);
           if (next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${next_cursor}`));
         },
       );
@@ -55,18 +60,35 @@ export function addKeys(program: Command, io: Io): void {
       collectOption,
     )
     .option('--expires <time>', 'lifetime such as 30d, or expiry such as 2027-01-01T00:00:00Z', parseExpiry)
+    .option('--home <id>', 'only devices of this home; repeatable, as the following options are', collectOption)
+    .option('--room <id>', 'only devices in this room', collectOption)
+    .option('--group <slug>', 'only devices of this group', collectOption)
+    .option('--device <id>', 'only this device', collectOption)
+    .option('--category <name>', 'only devices of this category, such as light', collectOption)
+    .option('--action <name>', 'only this action, such as turn_on', collectOption)
     .addHelpText(
       'after',
-      '\nExample:\n  export TWINKEEP_TOKEN=$(twinkeep keys create "Night shift" --scope read:devices)',
+      '\nThe key reaches devices that are in any of the homes, rooms and groups or are named; categories and actions' +
+        '\nnarrow that further.' +
+        '\n\nExamples:\n  export TWINKEEP_TOKEN=$(twinkeep keys create "Night shift" --scope read:devices)' +
+        '\n  twinkeep keys create "Living room lights" --scope "read:*" --scope execute:commands --room ID --category light',
     )
-    .action(async (name: string, { scope, expires }: { scope: string[]; expires?: string }, command: Command) => {
+    .action(async (name: string, options: NewKeyOptions, command: Command) => {
       const { api, show } = createCliContext(io, command);
-      const body = { name, scopes: scope, ...(expires !== undefined && { expires_at: expires }) };
+      const { scope, expires } = options;
+      const restriction = restrictionOf(options);
+      const body = {
+        ...{ name, scopes: scope },
+        ...(expires !== undefined && { expires_at: expires }),
+        ...(Object.keys(restriction).length > 0 && { restrict_to: restriction }),
+      };
       show(await api.post<NewKey>('/v1/auth/api-keys', body), printNewKey(io));
     });
   keys
     .command('rotate <prefix>')
-    .description('Replaces a key with a new one of the same name and scopes; the old key becomes invalid at once.')
+    .description(
+      'Replaces a key with a new one of the same name, scopes and restriction; the old key becomes invalid at once.',
+    )
     .action(async (prefix: string, _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       show(await api.post<NewKey>('/v1/auth/api-keys/rotate', { prefix: prefixOf(prefix) }), printNewKey(io));
@@ -82,6 +104,34 @@ export function addKeys(program: Command, io: Io): void {
       }
     });
 }
+
+interface NewKeyOptions {
+  scope: string[];
+  expires?: string;
+  home?: string[];
+  room?: string[];
+  group?: string[];
+  device?: string[];
+  category?: string[];
+  action?: string[];
+}
+
+function restrictionOf({ home, room, group, device, category, action }: NewKeyOptions): Restriction {
+  return {
+    ...(home !== undefined && { homes: home }),
+    ...(room !== undefined && { rooms: room }),
+    ...(group !== undefined && { groups: group }),
+    ...(device !== undefined && { devices: device }),
+    ...(category !== undefined && { categories: category }),
+    ...(action !== undefined && { actions: action }),
+  };
+}
+
+const restrictionText = ({ restrict_to }: Key): string | null =>
+  restrict_to &&
+  Object.entries(restrict_to)
+    .map(([list, entries]) => `${list} ${entries.join(' ')}`)
+    .join(', ');
 
 const printNewKey =
   (io: Io) =>
