@@ -115,6 +115,33 @@ describe.runIf(hasChromium())('administration in the console', () => {
     await close();
   });
 
+  it('creates a key that is restricted to a room, and shows its restriction by names', async () => {
+    const room = await owner.post(`/v1/homes/${owner.homeId}/rooms`, { name: 'Living room' });
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
+    await open('/keys');
+    await page.getByRole('button', { name: 'New key …' }).click();
+    await page.getByLabel('Name', { exact: true }).fill('Living room lights');
+    await page.getByLabel('Everything that your role allows').check();
+    await page.getByLabel('Only what is selected').check();
+    await page.getByLabel('Living room (Home)').check();
+    await page.getByLabel('light', { exact: true }).check();
+    await page.getByLabel('turn_on', { exact: true }).check();
+    expect(await accessibility(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Create key' }).click();
+    const shown = page.getByRole('dialog', { name: 'Key Living room lights' });
+    const key = `${await shown.locator('code').textContent()}`;
+    await shown.getByRole('button', { name: 'Done' }).click();
+    await page
+      .getByText('Only room Living room (Home); only devices of the category light; only the actions turn_on')
+      .waitFor();
+    expect((await at.api(key).get('/v1/auth/me')).body.restrict_to).toEqual({
+      ...{ rooms: [room.body.id], categories: ['light'], actions: ['turn_on'] },
+    });
+    expect(await accessibility(page)).toEqual([]);
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
   it('invites a member, changes a role, removes a member', async () => {
     const uma = await inviteMember(at, owner, 'user', 'uma');
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });

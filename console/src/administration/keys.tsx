@@ -13,6 +13,7 @@ import { Table } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
 import type { CreatedKey } from './created-key.ts';
 import { NewKey } from './new-key.tsx';
+import { type Restriction, restrictionText, usePlaceNames } from './restriction-names.ts';
 import './administration.css';
 
 type Key = ResponseBody<typeof listApiKeys>['keys'][number];
@@ -53,7 +54,7 @@ export function ApiKeysPage() {
         </Empty>
       ) : (
         <section className="card" aria-label="Keys">
-          <Table label="API keys" columns={['Key', 'Status', 'Scopes', 'Created by', 'Last used', 'Actions']}>
+          <Table label="API keys" columns={['Key', 'Status', 'Permissions', 'Created by', 'Last used', 'Actions']}>
             {data.keys.map((key) => {
               const status = statusOf(key, now);
               return (
@@ -69,7 +70,10 @@ export function ApiKeysPage() {
                       </p>
                     )}
                   </td>
-                  <td>{isEverything(key) ? 'everything that the role allows' : key.scopes.join(', ')}</td>
+                  <td>
+                    {isEverything(key) ? 'everything that the role allows' : key.scopes.join(', ')}
+                    {key.restrict_to !== null && <RestrictionInWords of={key.restrict_to} />}
+                  </td>
                   <td className="quiet">{nameOf(key.created_by)}</td>
                   <td className="quiet">
                     <Time at={key.last_used_at} />
@@ -85,6 +89,11 @@ export function ApiKeysPage() {
     </>
   );
 }
+
+/** Reads the names only if there is a restricted key. */
+const RestrictionInWords = ({ of }: { of: Restriction }) => (
+  <p className="quiet small what">{restrictionText(of, usePlaceNames())}</p>
+);
 
 const isEverything = ({ scopes }: Key): boolean => scopes.length === 1 && scopes[0] === ALL_SCOPES;
 
@@ -105,7 +114,9 @@ const Changes = ({ of: { prefix, name }, onRotated }: { of: Key; onRotated(key: 
       stalePaths={[KEYS]}
       onSuccess={(answer) => onRotated(answer as CreatedKey)}
     >
-      <p>A new key with the same name, scopes and expiry replaces it. The old key stops working immediately.</p>
+      <p>
+        A new key with the same name, scopes, restriction and expiry replaces it. The old key stops working immediately.
+      </p>
     </ConfirmButton>
     <ConfirmButton
       label="Revoke"

@@ -4,6 +4,7 @@ import { useChange } from '../api/queries.ts';
 import { Dialog } from '../ui/dialog.tsx';
 import { ChangeError } from '../ui/feedback.tsx';
 import type { CreatedKey } from './created-key.ts';
+import { RestrictionFields, restrictionIn } from './restriction-fields.tsx';
 
 const KEYS = '/v1/auth/api-keys';
 
@@ -23,6 +24,7 @@ export function NewKey({ onCreated }: { onCreated(key: CreatedKey): void }) {
     event.preventDefault();
     const given = new FormData(event.currentTarget);
     const until = `${given.get('until') ?? ''}`;
+    const restriction = restrictionIn(given);
     create.mutate(
       {
         method: 'POST',
@@ -30,6 +32,7 @@ export function NewKey({ onCreated }: { onCreated(key: CreatedKey): void }) {
         body: {
           name: given.get('name'),
           scopes: isEverything ? [ALL_SCOPES] : given.getAll('scope'),
+          ...(restriction !== null && { restrict_to: restriction }),
           // End of that day in the user's time zone.
           ...(until !== '' && { expires_at: new Date(`${until}T23:59:59`).toISOString() }),
         },
@@ -73,6 +76,7 @@ export function NewKey({ onCreated }: { onCreated(key: CreatedKey): void }) {
                 </label>
               ))}
             </fieldset>
+            <RestrictionFields />
             <ChangeError error={create.error} />
             <div className="actions">
               <button type="button" className="button" onClick={close}>

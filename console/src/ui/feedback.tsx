@@ -33,6 +33,7 @@ const advice: Partial<Record<Problem['code'], string>> = {
   UNREACHABLE: 'The request is retried automatically. Check that the service is running and this computer is online.',
   FORBIDDEN_ROLE: 'An admin of your tenant can give you a higher role.',
   INSUFFICIENT_SCOPE: 'The token that you signed in with lacks a scope. Sign in with another one.',
+  KEY_RESTRICTED: 'The key is restricted to some places, devices or actions.',
   TENANT_SUSPENDED: 'The operators of this service can resume it.',
   MAINTENANCE: 'You can still view data. Changes are possible after the maintenance.',
   RATE_LIMIT_EXCEEDED: 'The request is retried automatically.',
