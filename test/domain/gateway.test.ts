@@ -191,7 +191,7 @@ describe('the principal that may confirm', () => {
         expect(may(policy, ann, confirmer, claim)).toBe(
           'The policy requires confirmation by another user than the requester.',
         );
-        expect(may(policy, annsKey, confirmer, claim)).toMatch(/another principal/);
+        expect(may(policy, annsKey, confirmer, claim)).toMatch(/another user/);
       }
       expect(may(policy, ann, bob, claim)).toBe(true);
       expect(may(policy, { ...SYSTEM, id: 'bob' }, bob, claim)).toBe(true);
