@@ -3,7 +3,13 @@ import { done, type Outcome, type Refusal, refuse } from '../domain/refusals.ts'
 import { SealBroken, type SealedPlace } from '../domain/sealing.ts';
 import type { Json, JsonObject, Uuid } from '../domain/values.ts';
 import { payloadHash } from '../protocol/canonical.ts';
-import { CommitUnknown, DROPPED_ANSWER, IdempotencyConflict, type IdempotencyRow } from '../store/contract.ts';
+import {
+  CommitUnknown,
+  DROPPED_ANSWER,
+  IdempotencyConflict,
+  type IdempotencyRow,
+  SEALED_HASH,
+} from '../store/contract.ts';
 import type { Answer, Caller, IdempotencyRecord, Operation, Services } from './operation.ts';
 
 /** A client's request with an `Idempotency-Key`. */
@@ -55,6 +61,8 @@ interface SealedAnswer {
   tenantId: Uuid | null;
   body: Json;
   plan?: Json;
+  /** SHA-256, hex, of the JCS form of the request's body. Absent in rows of earlier builds. */
+  bodyHash?: string;
 }
 
 interface RunningRequest {
@@ -164,21 +172,21 @@ export class IdempotencyKeys {
     const now = clock.now();
     const row = await store.idempotency.find(id);
     const live = row !== null && row.expiresAt > now ? row : null;
-    if (live !== null && live.bodyHash !== bodyHash) return bodyMismatch();
     if (live?.answer === DROPPED_ANSWER) return answerDropped();
     const place = answerBinding(id);
     const sealed = live === null ? null : this.#open(live.answer, place);
     if (sealed === 'unreadable') return answerUnreadable();
+    if (live !== null && (sealed?.bodyHash ?? live.bodyHash) !== bodyHash) return bodyMismatch();
     const answer =
       sealed !== null && (operation.role === 'none' || sealed.tenantId === caller.tenantId) ? sealed : null;
 
     let replaces = row?.answer;
-    const makeRow = (state: IdempotencyRow['state'], status: number, content: Omit<SealedAnswer, 'tenantId'>) => ({
+    const makeRow = (state: IdempotencyRow['state'], status: number, content: Pick<SealedAnswer, 'body' | 'plan'>) => ({
       ...id,
-      bodyHash,
+      bodyHash: SEALED_HASH,
       state,
       status,
-      answer: seal(JSON.stringify({ tenantId: caller.tenantId, ...content }), place),
+      answer: seal(JSON.stringify({ tenantId: caller.tenantId, bodyHash, ...content }), place),
       subject: null,
       expiresAt: now + LIFE_MS,
       ...(replaces !== undefined && { replaces }),

@@ -86,7 +86,7 @@ export {
   IdempotencyConflict,
   StoreUnavailable,
 } from './contract/faults.ts';
-export { DROPPED_ANSWER, type IdempotencyRow, type IdempotencyStore } from './contract/idempotency.ts';
+export { DROPPED_ANSWER, type IdempotencyRow, type IdempotencyStore, SEALED_HASH } from './contract/idempotency.ts';
 export type { IdentityStore, User } from './contract/identity.ts';
 export type { ApiKey, ApiKeyStore, Invitation, Member, MemberStore } from './contract/members.ts';
 export type { Page } from './contract/page.ts';

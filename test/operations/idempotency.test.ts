@@ -4,6 +4,7 @@ import { done, refuse } from '../../src/domain/refusals.ts';
 import { IdempotencyKeys } from '../../src/operations/idempotency.ts';
 import { type Operation, operation } from '../../src/operations/operation.ts';
 import { makePerform } from '../../src/operations/perform.ts';
+import { payloadHash } from '../../src/protocol/canonical.ts';
 import { StoreLiveness } from '../../src/services/store-liveness.ts';
 import { CommitUnknown, StoreUnavailable } from '../../src/store/contract.ts';
 import { type CallResult, type HttpService, startHttpService } from '../support/http-service.ts';
@@ -95,6 +96,14 @@ describe('a repeated request', () => {
     await create('k');
     const { status, body } = await create('k', { home_name: 'Two' });
     expect([status, body.code]).toEqual([422, 'IDEMPOTENCY_MISMATCH']);
+  });
+
+  it('has no hash of its body in the store', async () => {
+    const body = { home_name: 'One' };
+    await create('k', body);
+    const rows = JSON.stringify([...service.store.idempotencyRows.values()]);
+    expect(rows).toContain('"key":"k"');
+    expect(rows).not.toContain(payloadHash(body));
   });
 
   it('after 24 hours is a new request', async () => {

@@ -3,13 +3,19 @@ import type { EpochMs } from '../../domain/values.ts';
 /** Instead of a response whose secret is no longer valid. */
 export const DROPPED_ANSWER = '';
 
+/**
+ * Instead of the hash of a body, which is encrypted with the response: a short value in the body, such as a PIN, could be
+ * found by hashing all of them.
+ */
+export const SEALED_HASH = 'sealed';
+
 /** A stored response for an `Idempotency-Key` (contract §2); the body is encrypted. */
 export interface IdempotencyRow {
   principal: string;
   method: string;
   path: string;
   key: string;
-  /** SHA-256, hex, of the JCS form of the request body. */
+  /** `SEALED_HASH`; in rows of earlier builds the SHA-256, hex, of the JCS form of the request body. */
   bodyHash: string;
   state: 'running' | 'done';
   status: number;
