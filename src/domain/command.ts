@@ -62,6 +62,23 @@ const mayHaveActedIn: Readonly<Record<CommandStatus, boolean>> = {
 /** Whether the device of an ended command may have executed it, so that a rollback must compensate it. */
 export const mayHaveActed = (status: CommandStatus): boolean => mayHaveActedIn[status];
 
+const keepsSealedParamsIn: Readonly<Record<CommandStatus, boolean>> = {
+  submitted: true,
+  rejected: false,
+  awaiting_confirmation: true,
+  dispatched: true,
+  acknowledged: false,
+  in_progress: false,
+  succeeded: false,
+  failed: false,
+  timed_out: false,
+  expired: false,
+  cancelled: false,
+};
+
+/** Whether a command may still have to be sent, which takes its `writeOnly` parameters: until the device's first ack. */
+export const keepsSealedParams = (status: CommandStatus): boolean => keepsSealedParamsIn[status];
+
 export const verificationStatuses = ['pending', 'verified', 'mismatched', 'timed_out', 'unverifiable'] as const;
 export type VerificationStatus = (typeof verificationStatuses)[number];
 

@@ -1,7 +1,7 @@
 import type { Uuid } from './values.ts';
 
 /**
- * What an API key is restricted to (decision 55). A member that is absent does not restrict; a list that is present is
+ * The restriction of an API key (decision 55). A member that is absent does not restrict; a list that is present is
  * never empty. `homes`, `rooms`, `groups` and `devices` are places: a device is reached if it is in any of them.
  * `categories` and `actions` narrow further, each by itself.
  */
@@ -16,7 +16,7 @@ export interface KeyRestriction {
   actions?: readonly string[];
 }
 
-/** What decides whether a device is reached, apart from its groups. */
+/** The facts that decide whether a device is reached, apart from its groups. */
 export interface DevicePlace {
   id: Uuid;
   homeId: Uuid | null;

@@ -4,6 +4,7 @@ import { type Capability, type Manifest, type RemovedAction, type SafetyClass, s
 import { quoted } from './quoted.ts';
 import { type ComparisonBudget, newComparisonBudget, type Widening, widening } from './schema-widening.ts';
 import type { Json, JsonObject } from './values.ts';
+import { exposedParams, hasWriteOnly } from './write-only-params.ts';
 
 // What a new manifest allows that the one before refused. Removed actions are remembered, so that two harmless changes
 // (remove, add again) are not a way around the comparison.
@@ -12,6 +13,8 @@ import type { Json, JsonObject } from './values.ts';
 export const MAX_REMOVED = 200;
 /** Size of the schemas and expected states of removed actions; the oldest are dropped beyond this. */
 const MAX_REMOVED_BYTES = 64 * 1024;
+/** Parameters that one sentence names. */
+const MAX_NAMED = 10;
 
 export interface ManifestComparison {
   /**
@@ -29,7 +32,7 @@ export interface ManifestComparison {
 type Earlier = Pick<Manifest, 'capabilities' | 'removed'> & Partial<Pick<Manifest, 'own'>>;
 
 /** The order in which they are shown: many harmless sentences must not come before an important one. */
-const importance = ['class', 'new kind of parameters', 'preview', 'limits of parameters'] as const;
+const importance = ['class', 'new kind of parameters', 'preview', 'write-only', 'limits of parameters'] as const;
 interface Sentence {
   about: (typeof importance)[number];
   text: string;
@@ -43,6 +46,7 @@ export function compareManifests(before: Earlier | null, after: readonly Capabil
   for (const capability of after) {
     const floor = earlierOf(before, after, capability);
     if (floor !== null) compareAction(found, floor, capability, budget);
+    compareWriteOnly(found, before, capability);
   }
   const sorted = found.sentences.toSorted((a, b) => importance.indexOf(a.about) - importance.indexOf(b.about));
   return { weaker: sorted.map(({ text }) => text), changes: found.changes, removed: removedBy(before, after) };
@@ -89,6 +93,21 @@ const unknownSchema: Widening = {
   newKinds: true,
   reasons: ['Its earlier parameters and expected state are no longer known.'],
 };
+
+/** Of any class: commands store and show the values of parameters that are not marked any longer. */
+function compareWriteOnly({ sentences, changes }: Found, before: Earlier | null, { action, paramSchema }: Capability) {
+  const forms = [...(before?.capabilities ?? []), ...(before?.removed ?? [])].filter(
+    (one) => foldedAction(one.action) === foldedAction(action),
+  );
+  const schemas = forms.map((one) => one.paramSchema).filter((schema) => schema !== null);
+  const exposed = [...new Set(schemas.flatMap((schema) => exposedParams(schema, paramSchema)))];
+  if (exposed.length === 0) return;
+  const names = exposed.slice(0, MAX_NAMED).map(quoted).join(', ');
+  const more = exposed.length > MAX_NAMED ? ` and ${exposed.length - MAX_NAMED} more` : '';
+  const text = `${quoted(action)} no longer marks ${names}${more} as writeOnly: commands will store and show the values.`;
+  sentences.push({ about: 'write-only', text });
+  changes[`${action}.paramSchema`] ??= { from: schemas[0] as JsonObject, to: paramSchema };
+}
 
 /** Any difference counts: which of two expected states says more about what an action does cannot be computed. */
 function comparePreviews({ sentences, changes }: Found, { safetyClass, forms }: Floor, capability: Capability): void {
@@ -190,7 +209,8 @@ function removedBy(before: Earlier | null, after: readonly Capability[]): Remove
   if (before === null) return [];
   const listed = new Set(after.map(({ action }) => action));
   const now = before.capabilities.filter(
-    ({ action, safetyClass }) => safetyClass !== 'NORMAL' && !isRestricted(action),
+    ({ action, safetyClass, paramSchema }) =>
+      (safetyClass !== 'NORMAL' || hasWriteOnly(paramSchema)) && !isRestricted(action),
   );
   const all = [...(before.removed ?? []), ...now].filter(({ action }) => !listed.has(action));
   return withinBytes(

@@ -18,8 +18,8 @@ export interface Capability {
 }
 
 /**
- * An action above NORMAL that an earlier version of a manifest had. If it is added again, its class is the floor, and its
- * parameters and its preview are compared.
+ * An action above NORMAL, or with `writeOnly` parameters, that an earlier version of a manifest had. If it is added again,
+ * its class is the floor, and its parameters and its preview are compared.
  */
 export interface RemovedAction extends Pick<Capability, 'action' | 'safetyClass' | 'supportsDryRun' | 'expectedState'> {
   /** Null if it and `expectedState` were too large to be remembered: then every schema counts as wider. */

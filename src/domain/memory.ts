@@ -54,7 +54,7 @@ export function steeringAuthority(memory: Pick<Memory, 'writer' | 'adoption' | '
 }
 
 /**
- * What decides under whose permissions a memory counts: the credential that adopted or wrote it, or its source if no
+ * The parts that decide under whose permissions a memory counts: the credential that adopted or wrote it, or its source if no
  * writer is recorded. Memories with equal values may all be planned with, or none of them.
  */
 export function memoryAuthorOf({

@@ -13,6 +13,14 @@ export const MAX_ENUM_VALUES = 256;
 export const MAX_PARAMS_BYTES = 32 * 1024;
 const MAX_ERRORS = 20;
 
+/**
+ * Stands for the value of a `writeOnly` parameter wherever parameters are stored or shown. An object, so that a parameter
+ * that is a text or a number never accepts it.
+ */
+export const WRITE_ONLY_MASK: JsonObject = Object.freeze({ write_only: true });
+
+const isWriteOnlyMask = (value: Json): boolean => jsonEqual(value, WRITE_ONLY_MASK);
+
 const types: readonly Json[] = ['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'];
 
 /** Why `schema` is not in the contract's subset (§5); empty if it is. `path` is its position in the request. */
@@ -93,6 +101,14 @@ const keywords = new Map<string, KeywordRule>([
   ['title', text],
   ['description', text],
   ['default', anything],
+  // JSON Schema 2020-12, Validation 9.4. Of all parameters it is refused: a single one is named.
+  [
+    'writeOnly',
+    (value, _schema, at, level, report) => {
+      if (typeof value !== 'boolean') report(at, 'must be true or false');
+      else if (value && level === 1) report(at, 'is not supported here: mark the parameters in properties');
+    },
+  ],
 ]);
 
 function requiredRule(value: Json, schema: JsonObject, at: string, level: number, report: Report): void {
@@ -154,6 +170,10 @@ function check(schema: JsonObject, value: Json, at: string, root: boolean, error
     if (errors.length < MAX_ERRORS) errors.push({ path: at, message });
   };
   const { type, enum: allowed, const: only } = schema;
+  if (schema.writeOnly === true && isWriteOnlyMask(value)) {
+    addError('is not shown, and this stands for its value: give the value');
+    return;
+  }
   if (type !== undefined && ![type].flat().some((name) => hasType(value, name as string))) {
     addError(`must be ${[type].flat().join(' or ')}`);
     return;

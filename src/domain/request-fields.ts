@@ -41,6 +41,11 @@ export const jsonObject = z
   .refine(isObject, { error: 'must be an object', abort: true })
   .meta({ type: 'object' }) as unknown as z.ZodType<JsonObject>;
 
+/** The parameters of a command in an answer. */
+export const shownParams = jsonObject.meta({
+  description: '`{"write_only": true}` stands for the value of a `writeOnly` parameter',
+});
+
 export const MAX_METADATA_BYTES = 4 * 1024;
 
 export const metadata = jsonObject.refine((value) => jsonBytes(value) <= MAX_METADATA_BYTES, 'is over 4096 bytes');

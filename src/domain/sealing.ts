@@ -7,6 +7,7 @@ export const sealingPurposes = [
   'cache entries',
   'csrf tokens',
   'provider sign-ins',
+  'command parameters',
 ] as const;
 export type SealingPurpose = (typeof sealingPurposes)[number];
 

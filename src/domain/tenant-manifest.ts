@@ -8,6 +8,7 @@ import { done, type FieldError, type Outcome, refuse } from './refusals.ts';
 import { actionName, jsonObject, readFields } from './request-fields.ts';
 import { paramOf } from './twin.ts';
 import type { Json, JsonObject } from './values.ts';
+import { hasWriteOnly } from './write-only-params.ts';
 
 // Manifests written by a tenant (contract §5). Automatic manifests come from the registry.
 
@@ -101,9 +102,14 @@ export function withClassFloors(manifest: Manifest): Manifest {
 function stateErrors({ expectedState, paramSchema }: Capability, at: string): FieldError[] {
   if (expectedState === undefined) return [];
   const params = isObject(paramSchema.properties) ? paramSchema.properties : {};
-  return [...new Set(paramsIn(expectedState))]
-    .filter((name) => !Object.hasOwn(params, name))
-    .map((name) => ({ path: `${at}.expectedState`, message: `'${name}' is not a parameter of this action` }));
+  return [...new Set(paramsIn(expectedState))].flatMap((name) => {
+    const path = `${at}.expectedState`;
+    if (!Object.hasOwn(params, name)) return [{ path, message: `'${name}' is not a parameter of this action` }];
+    const schema = params[name] as Json;
+    // The expected state is stored, shown in previews and compared with the reported state.
+    if (isObject(schema) && hasWriteOnly(schema)) return [{ path, message: `'${name}' is write-only` }];
+    return [];
+  });
 }
 
 function paramsIn(node: Json): string[] {

@@ -8,7 +8,7 @@ import { assertEmpty } from './definition.ts';
 export function toAdminView({ fixed, live }: CommandContext): JsonObject {
   const { id, tenantId, deviceId, action, params, messageId, origin, requestedBy, requestedAt, ...moreFixed } = fixed;
   const { safetyClass, manifestVersion, limits, refusal, confirmation, confirmedBy, ...otherFixed } = moreFixed;
-  const { status, delivery, answer, verification, ...otherLive } = live;
+  const { status, delivery, answer, verification, sealedParams, ...otherLive } = live;
   assertEmpty(otherFixed, otherLive);
   return {
     id,
@@ -16,6 +16,7 @@ export function toAdminView({ fixed, live }: CommandContext): JsonObject {
     device_id: deviceId,
     action,
     params,
+    ...(sealedParams !== undefined && { params_sealed: sealedParams !== null }),
     message_id: messageId,
     request_id: origin.requestId,
     plan: origin.plan && planOf(origin.plan),

@@ -3,6 +3,7 @@ import {
   type CommandStatus,
   DEFAULT_TIMEOUT_S,
   DEFAULT_TTL_S,
+  keepsSealedParams,
   LATE_ACK_MS,
 } from '../domain/command.ts';
 import { outcomeOf } from '../domain/plan.ts';
@@ -19,6 +20,7 @@ import type {
   CommandAcks,
   CommandContext,
   CommandFixed,
+  CommandLive,
   Confirmation,
   Delivery,
   PlanOrigin,
@@ -41,7 +43,7 @@ export function recordRequest(
   context: CommandContext,
   { at, judgement, cause }: CommandEventOf<'self.judged'>,
 ): Decided {
-  const { ttlS = DEFAULT_TTL_S, timeoutS = DEFAULT_TIMEOUT_S, ...command } = cause.command;
+  const { ttlS = DEFAULT_TTL_S, timeoutS = DEFAULT_TIMEOUT_S, sealedParams, ...command } = cause.command;
   const { plan } = command.origin;
   const manifest = cause.facts.manifest;
   const capability = manifest?.capabilities.find((one) => one.action === command.action);
@@ -56,11 +58,19 @@ export function recordRequest(
   if (judgement.kind === 'refused') {
     const { code, detail } = judgement.refusal;
     fixed.refusal = { code, detail };
-    return { changes: changeFixed(context, fixed), outputs: [] };
+    const dropped = sealedParams !== undefined && { sealedParams: null };
+    return { changes: changeBoth(context, fixed, { ...dropped }), outputs: [] };
   }
   const { expected, withinMs } = judgement;
   const verification = { ...context.live.verification, expected, withinMs };
-  return { changes: changeBoth(context, fixed, { verification }), outputs: [] };
+  const sealed = sealedParams !== undefined && { sealedParams };
+  return { changes: changeBoth(context, fixed, { verification, ...sealed }), outputs: [] };
+}
+
+/** Sets the status, and drops the sealed parameters where the command is not sent again. */
+export function setStatus(context: CommandContext, { status }: { status: CommandStatus }): { live: CommandLive } {
+  const drops = typeof context.live.sealedParams === 'string' && !keepsSealedParams(status);
+  return changeLive(context, { status, ...(drops && { sealedParams: null }) });
 }
 
 export function awaitConfirmation(
@@ -141,6 +151,7 @@ export const hasSession = (
 /** Marks the command as written, which is committed before it is sent. `timeout_s` counts from the first write. */
 export function write(context: CommandContext, event: Writing): Decided {
   const { tenantId, deviceId, id, messageId, origin, action, params } = context.fixed;
+  const { sealedParams } = context.live;
   const { requestId } = origin;
   const { sessionId } = event.type === 'session.ready' ? event : (event.cause.session as { sessionId: string });
   const { dispatchedAt, expiresAt, firstWrittenAt, writes, supplement } = deliveryOf(context);
@@ -153,6 +164,7 @@ export function write(context: CommandContext, event: Writing): Decided {
     critical: isCritical(context),
     message: {
       ...{ messageId, requestId, action, params, issuedAt: dispatchedAt, expiresAt },
+      ...(sealedParams != null && { sealedParams }),
       ...(supplement && { supplement }),
     },
   };
@@ -178,9 +190,14 @@ const msUntil = (deadline: EpochMs, at: EpochMs): Milliseconds => Math.max(0, de
 export const mayWrite = ({ live: { delivery } }: CommandContext, { at }: Timestamped): boolean =>
   at < (delivery as Delivery).expiresAt;
 
-/** A CRITICAL command is written only once; others at most once per session. */
+/**
+ * A CRITICAL command is written only once; others at most once per session, and not after sealed parameters were dropped.
+ */
 export const mayWriteAgain = (context: CommandContext, event: CommandEventOf<'session.ready'>): boolean =>
-  !isCritical(context) && deliveryOf(context).sessionId !== event.sessionId && mayWrite(context, event);
+  !isCritical(context) &&
+  context.live.sealedParams !== null &&
+  deliveryOf(context).sessionId !== event.sessionId &&
+  mayWrite(context, event);
 
 /** The undone write was the only one, so the command was never sent. */
 export const isOnlyWrite = (context: CommandContext, { sessionId }: CommandEventOf<'write.undone'>): boolean =>

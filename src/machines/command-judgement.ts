@@ -39,7 +39,8 @@ export type CommandEventOf<Type extends AnyCommandEvent['type']> = Extract<AnyCo
 
 export function judgeRequest(event: CommandEventOf<'request'>): CommandEventOf<'self.judged'> {
   const { command, facts, approval } = event;
-  const { action, params, ttlS, timeoutS } = command;
+  const { action, ttlS, timeoutS, sealedParams } = command;
+  const params = sealedParams === undefined ? command.params : facts.params;
   const approvedBy = approval === undefined ? null : approverOf(approval, event);
   const judgement = judgeFacts({ ...facts, action, params, confirmed: approvedBy !== null }, ttlS, timeoutS);
   return {
@@ -103,7 +104,8 @@ export function judgeConfirmed(
 }
 
 function judgeConfirmation(context: CommandContext, event: CommandEventOf<'confirm'>): Judgement {
-  const { action, params } = context.fixed;
+  const { action } = context.fixed;
+  const params = context.live.sealedParams == null ? context.fixed.params : event.facts.params;
   const refusal = confirmationRefusal(context, event);
   if (refusal !== null) return { kind: 'refused', refusal };
   const judgement = judgeFacts({ ...event.facts, action, params, confirmed: true });

@@ -117,6 +117,7 @@ const live = {
     observed: storedJsonObject.nullable(),
     checkedAt: epochMs.nullable(),
   }),
+  sealedParams: z.string().nullable().exactOptional(),
 };
 
 const origin = z.strictObject({

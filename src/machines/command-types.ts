@@ -30,6 +30,7 @@ export interface CommandFixed {
   tenantId: Uuid;
   deviceId: Uuid;
   action: string;
+  /** Without the values of `writeOnly` parameters. */
   params: JsonObject;
   messageId: Uuid;
   origin: Origin;
@@ -51,6 +52,11 @@ export interface CommandLive {
   delivery: Delivery | null;
   answer: CommandAcks;
   verification: Verification;
+  /**
+   * All parameters with the values of `writeOnly` ones, sealed, as long as the command may have to be sent; null when they
+   * were dropped. Absent if the action has no such parameters.
+   */
+  sealedParams?: string | null;
 }
 
 /** The origin of the command. */
@@ -168,7 +174,8 @@ export type CommandEvent =
       command: Pick<
         CommandFixed,
         'id' | 'tenantId' | 'deviceId' | 'action' | 'params' | 'messageId' | 'origin' | 'requestedBy'
-      > & { ttlS?: number; timeoutS?: number };
+      > & { ttlS?: number; timeoutS?: number; sealedParams?: string };
+      /** Its `params` are judged if some of those of the command are sealed. */
       facts: GatewayFacts;
       session: SessionFact;
       /** Used if the gateway requires a confirmation: hash of the new token, and the effect of confirming. */
@@ -190,6 +197,7 @@ export type CommandEvent =
       rules: ConfirmationRules;
       /** Requester or confirmer used an API key that was presented at `/mcp`. */
       agentKey?: boolean;
+      /** Its `params` are judged if some of those of the command are sealed. */
       facts: GatewayFacts;
       session: SessionFact;
       effect: ConfirmedEffect;

@@ -10,7 +10,7 @@ import {
 import * as decisions from './command-decisions.ts';
 import { type AnyCommandEvent, type CommandEventOf, judgeConfirmed, judgeRequest } from './command-judgement.ts';
 import { type CommandContext, initialCommand } from './command-types.ts';
-import { actionsFor, changeLive, guardsFor } from './decision.ts';
+import { actionsFor, guardsFor } from './decision.ts';
 import type { Output } from './outputs.ts';
 
 type Event = AnyCommandEvent;
@@ -59,7 +59,7 @@ const base = setup({
     stampTimeout: action(decisions.stampTimeout),
     /** Both regions receive a new status before it is announced, by the verification region. */
     become: action((context, { at }, { status }: { status: CommandStatus }) => ({
-      changes: changeLive(context, { status }),
+      changes: decisions.setStatus(context, { status }),
       outputs: [],
       raised: { type: 'self.moved', at },
     })),

@@ -172,6 +172,8 @@ export interface CommandMessage {
   requestId: string;
   action: string;
   params: JsonObject;
+  /** For the device alone: all parameters, sealed, in place of `params`. */
+  sealedParams?: string;
   /** Further parameters, for the device alone: they may contain a signed URL. */
   supplement?: JsonObject;
   issuedAt: EpochMs;

@@ -25,6 +25,7 @@ import {
   updateContext,
   updateStep,
   withdrawCommand,
+  withoutNeedlessParams,
 } from './plan-update.ts';
 
 // Decisions of the plan machine, as pure functions. The chart is in plan.ts, decisions on the planner's events in
@@ -298,8 +299,12 @@ export function setStatus(context: PlanContext, { at }: Timestamped, { status }:
   return { changes: changeLive(context, { status }), outputs: [changed] };
 }
 
+/** Entered with the final status: no command of the plan is sent after it. */
 export const setFinishedAt = (context: PlanContext, { at }: Timestamped): Decided => ({
-  changes: changeLive(context, { finishedAt: at }),
+  changes: changeLive(context, {
+    finishedAt: at,
+    steps: context.live.steps.map((step) => withoutNeedlessParams(step, true)),
+  }),
   outputs: [],
 });
 

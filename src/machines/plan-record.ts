@@ -45,6 +45,8 @@ const step = z.strictObject({
   undo: z.strictObject({ commandId: uuid, tries: count }).nullable(),
   error: stepError,
   undoError: stepError,
+  sealedParams: z.string().nullable().exactOptional(),
+  sealedCompensation: z.string().nullable().exactOptional(),
 });
 
 /** A scope, which was validated with the token. */

@@ -17,7 +17,12 @@ export interface StepInput {
   id: string;
   deviceId: Uuid;
   action: string;
+  /** Without the values of `writeOnly` parameters, as those of the compensation. */
   params: JsonObject;
+  /** All parameters, sealed, until the step has a command; null when they were dropped. Absent: none are `writeOnly`. */
+  sealedParams?: string | null;
+  /** The same for the compensation, until it has run or the plan has ended. */
+  sealedCompensation?: string | null;
   dependsOn: readonly string[];
   compensation: Compensation | null;
   /** Timeout of its command; null: the default. */

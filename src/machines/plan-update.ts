@@ -1,6 +1,6 @@
 import { type ContextChangeBody, PLANNER_TIMEOUT_MS, type PlannerPhase } from '../domain/cognition.ts';
 import { derivedId } from '../domain/derived-id.ts';
-import type { PlanStatus } from '../domain/plan.ts';
+import type { PlanStatus, StepStatus } from '../domain/plan.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../domain/values.ts';
 import { changeLive, type Decision } from './decision.ts';
 import type { Output } from './outputs.ts';
@@ -38,10 +38,31 @@ export function updateCognition(update: PlanUpdate, changes: Partial<PlanCogniti
 export function updateStep(update: PlanUpdate, id: string, changes: Partial<PlanStep>): void {
   const { steps } = update.context.live;
   const before = steps.find((step) => step.id === id) as PlanStep;
-  const after = { ...before, ...changes };
+  const after = withoutNeedlessParams({ ...before, ...changes });
   updateContext(update, { steps: steps.map((step) => (step === before ? after : step)) });
   if (after.status !== before.status) emitStepChanged(update, after, before);
 }
+
+/** Drops sealed parameters that no command needs any longer. `ended`: the plan has ended. */
+export function withoutNeedlessParams(step: PlanStep, ended = false): PlanStep {
+  const { sealedParams, sealedCompensation, status } = step;
+  const drops = typeof sealedParams === 'string' && (ended || status !== 'pending');
+  const dropsCompensation = typeof sealedCompensation === 'string' && (ended || !mayNeedCompensation[status]);
+  if (!drops && !dropsCompensation) return step;
+  return { ...step, ...(drops && { sealedParams: null }), ...(dropsCompensation && { sealedCompensation: null }) };
+}
+
+const mayNeedCompensation: Readonly<Record<StepStatus, boolean>> = {
+  pending: true,
+  running: true,
+  awaiting_confirmation: true,
+  succeeded: true,
+  failed: true,
+  skipped: false,
+  compensating: true,
+  compensated: false,
+  compensation_failed: false,
+};
 
 /** A new step from its input. */
 export const newStep = (input: StepInput): PlanStep => ({

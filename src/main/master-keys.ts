@@ -10,7 +10,11 @@ export const masterKeysOf = ({ master, masterNext, masterPrevious }: Config['key
   previous: masterPrevious?.export(),
 });
 
-const kinds = { device_secrets: 'device secrets', stored_answers: 'stored answers' } as const;
+const kinds = {
+  device_secrets: 'device secrets',
+  stored_answers: 'stored answers',
+  command_parameters: 'parameters of waiting commands',
+} as const;
 
 /** Counts the stored secrets that name a master key other than `known`. */
 type CountOthers = (known: readonly string[]) => Promise<readonly SealedCount[]>;

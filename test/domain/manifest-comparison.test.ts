@@ -39,6 +39,28 @@ describe('a manifest gets weaker', () => {
     ]);
   });
 
+  it('when a parameter of an action of any class is no longer writeOnly, also through removing the action', () => {
+    const code = (action: string, writeOnly: boolean, more: object = {}) => {
+      const paramSchema = { type: 'object', properties: { pin: { type: 'string', writeOnly } } };
+      return { action, paramSchema, ...more };
+    };
+    const sentence = "'set_code' no longer marks 'pin' as writeOnly: commands will store and show the values.";
+    expect(weaker([code('set_code', true)], [code('set_code', false)])).toEqual([sentence]);
+    expect(weaker([code('set_code', true)], [{ action: 'set_code' }])).toEqual([sentence]);
+    expect(weaker([code('set_code', true)], [], [{ action: 'wave' }], [code('set_code', false)])).toEqual([sentence]);
+    expect(weaker([code('set_code', true)], [code('Set-Code', false), code('set_code', true)])).toHaveLength(1);
+    const critical = { safetyClass: 'CRITICAL' };
+    expect(weaker([code('set_code', true, critical)], [code('set_code', false, critical)])).toEqual([sentence]);
+    expect(weaker([code('set_code', false)], [code('set_code', true)])).toEqual([]);
+    expect(weaker([code('set_code', true)], [code('set_code', true)])).toEqual([]);
+    const schema = (writeOnly: boolean) => ({ type: 'object', properties: { pin: { type: 'string', writeOnly } } });
+    expect(
+      compareManifests({ capabilities: actions(code('set_code', true)) }, actions(code('set_code', false))),
+    ).toMatchObject({
+      changes: { 'set_code.paramSchema': { from: schema(true), to: schema(false) } },
+    });
+  });
+
   it('with a critical action that was removed and is added again below its class', () => {
     expect(weaker([gate()], [{ action: 'wave' }], [{ action: 'open_gate' }])).toEqual([
       "'open_gate' will need no confirmation: it was CRITICAL when it was removed, and becomes NORMAL.",

@@ -88,6 +88,17 @@ describe('a manifest of a tenant', () => {
     ).toEqual(['capabilities.0.expectedState', 'capabilities.0.paramSchema.properties']);
   });
 
+  it('has no template over a parameter that is or contains a writeOnly one', () => {
+    const pin = { type: 'string', writeOnly: true };
+    for (const level of [pin, { type: 'object', properties: { pin } }, { items: pin }]) {
+      const paramSchema = { properties: { level, slot: {} } };
+      expect(read({ action: 'a', paramSchema, expectedState: { x: { $param: 'slot' } } }).ok).toBe(true);
+      expect(faults(read({ action: 'a', paramSchema, expectedState: { x: [{ $param: 'level' }] } }))).toEqual([
+        'capabilities.0.expectedState',
+      ]);
+    }
+  });
+
   it('has schemas of the supported subset', () => {
     expect(faults(read({ action: 'a', paramSchema: { properties: { p: { pattern: '^(a+)+$' } } } }))).toEqual([
       'capabilities.0.paramSchema.properties.p.pattern',

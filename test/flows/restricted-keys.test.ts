@@ -454,7 +454,7 @@ describe('a key with a random restriction', () => {
     })
     .filter((given) => Object.values(given).some((list) => list !== undefined));
 
-  it('reaches on every wire what the rule says', { timeout: 30_000 }, async () => {
+  it('reaches on every wire what the rule allows', { timeout: 30_000 }, async () => {
     let reachedSome = 0;
     const check = async (given: KeyRestriction) => {
       const { homes, rooms, devices, ...rest } = given;

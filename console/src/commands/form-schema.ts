@@ -17,6 +17,7 @@ interface ParamSchema {
   minimum?: number;
   maximum?: number;
   multipleOf?: number;
+  writeOnly?: boolean;
 }
 
 const isObject = (value: Json | undefined): value is JsonObject =>
@@ -32,6 +33,7 @@ export function formSchemaOf(schema: JsonObject, releases: Releases | null): { s
     parts[name] = { title: sentenceCase(name), ...part };
     const widget = widgetFor(part as ParamSchema);
     if (widget !== null) ui[name] = { 'ui:widget': widget };
+    if (widget === 'password') ui[name] = { ...ui[name], 'ui:autocomplete': 'off' };
   }
   const named = parts.firmware_id;
   if (releases !== null && named !== undefined && releases.length > 0) {
@@ -41,7 +43,8 @@ export function formSchemaOf(schema: JsonObject, releases: Releases | null): { s
   return { schema: { ...schema, properties: parts }, ui };
 }
 
-function widgetFor({ type, minimum, maximum, multipleOf, enum: values }: ParamSchema): string | null {
+function widgetFor({ type, minimum, maximum, multipleOf, enum: values, writeOnly }: ParamSchema): string | null {
+  if (writeOnly === true && type === 'string' && values === undefined) return 'password';
   if (values !== undefined) return values.length <= MAX_RADIOS ? 'radio' : null;
   const isNumber = type === 'integer' || type === 'number';
   if (!isNumber || minimum === undefined || maximum === undefined) return null;

@@ -2,13 +2,14 @@ import type { ReactNode } from 'react';
 import { humanize } from './text-format.ts';
 import './values.css';
 
-/** A value as text; objects with nested objects are shown as JSON. */
+/** A value as text; objects with nested objects are shown as JSON, a `writeOnly` parameter as not shown. */
 export function formatValue(value: unknown): string {
   if (value === undefined || value === null) return '—';
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   if (typeof value === 'number') return value.toLocaleString(undefined, { maximumFractionDigits: 6 });
   if (typeof value === 'string') return value;
   const inner = Object.entries(value);
+  if (inner.length === 1 && inner[0]?.[0] === 'write_only' && inner[0][1] === true) return 'not shown';
   const isFlat = !Array.isArray(value) && inner.length > 0 && inner.every(([, one]) => typeof one !== 'object');
   return isFlat
     ? inner.map(([name, one]) => `${humanize(name)} ${formatValue(one)}`).join(', ')

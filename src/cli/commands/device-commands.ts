@@ -1,4 +1,5 @@
-import type { Command } from 'commander';
+import { text } from 'node:stream/consumers';
+import { type Command, InvalidArgumentError } from 'commander';
 import { type CommandStatus, isFinalCommandStatus, type VerificationStatus } from '../../domain/command.ts';
 import type { Preview } from '../../domain/twin.ts';
 import type { JsonObject } from '../../domain/values.ts';
@@ -41,13 +42,24 @@ export const WAIT_DESCRIPTION =
   'wait for the outcome; exit with 1 unless the command succeeds and its verification does not fail';
 const commandPath = (deviceId: string): string => `/v1/device/${encodeURIComponent(deviceId)}/command`;
 
+async function paramsOf(io: Io, given: CommandOptions['params'], assignments: string[]): Promise<JsonObject> {
+  if (given !== '-') return given ?? parseAssignments(assignments);
+  try {
+    return parseJsonObject(await text(io.stdin));
+  } catch (error) {
+    if (error instanceof InvalidArgumentError) throw new UsageError('stdin must have a JSON object of parameters');
+    throw error;
+  }
+}
+
 interface ConfirmOptions {
   preview?: string;
   wait?: boolean;
 }
 
 interface CommandOptions {
-  params?: JsonObject;
+  /** `-`: on stdin. */
+  params?: JsonObject | '-';
   dryRun?: boolean;
   ttl?: number;
   timeout?: number;
@@ -62,7 +74,9 @@ export function addDeviceCommands(program: Command, io: Io): void {
       'Sends a command to a device. A critical action is not sent: its changes and the command to confirm it are\n' +
         'printed, and the exit code is 1.',
     )
-    .option('--params <json>', 'parameters as a JSON object', parseJsonObject)
+    .option('--params <json>', 'parameters as a JSON object; - reads it from stdin, as for a PIN', (given) =>
+      given === '-' ? '-' : parseJsonObject(given),
+    )
     .option('--dry-run', 'only print the changes; the command can be confirmed later')
     .option('--ttl <time>', 'how long the command may wait for the device', parseDurationS)
     .option('--timeout <time>', 'how long the device may take to finish', parseDurationS)
@@ -78,7 +92,7 @@ export function addDeviceCommands(program: Command, io: Io): void {
           throw new UsageError('give name=value or --params, not both');
         const request = {
           action,
-          params: options.params ?? parseAssignments(assignments),
+          params: await paramsOf(io, options.params, assignments),
           ...(options.dryRun && { dry_run: true }),
           ...(options.ttl !== undefined && { ttl_s: options.ttl }),
           ...(options.timeout !== undefined && { timeout_s: options.timeout }),

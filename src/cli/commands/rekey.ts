@@ -6,7 +6,7 @@ import type { Io } from '../io.ts';
 import { printTable } from '../print.ts';
 
 interface SealedCount {
-  kind: 'device_secrets' | 'stored_answers';
+  kind: 'device_secrets' | 'stored_answers' | 'command_parameters';
   key: 'current' | 'next' | 'previous' | 'unknown';
   key_id: string;
   sub_key: boolean;
@@ -150,6 +150,14 @@ function report(
   if (unreadable > 0) io.err(yellow(`secrets that cannot be decrypted with the key that they name: ${unreadable}`));
   const unknown = rowsOf(values, 'unknown');
   if (unknown > 0) io.err(yellow(`secrets whose master key is not configured: ${unknown}`));
+  const waiting = values.filter(({ kind, key }) => kind === 'command_parameters' && key !== 'current');
+  const parameters = waiting.reduce((sum, { rows }) => sum + rows, 0);
+  if (parameters > 0) {
+    io.err(
+      yellow(`write-only parameters of waiting commands that use another key: ${parameters}`) +
+        '. They are not encrypted again: run rekey when these commands and plans have ended.',
+    );
+  }
   const withMasterKey = values.filter(({ sub_key, key_id }) => !sub_key && key_id !== '');
   const oldForm = withMasterKey.reduce((sum, { rows }) => sum + rows, 0);
   if (oldForm > 0) {

@@ -5,10 +5,12 @@ import { referenceOf } from '../../domain/clock.ts';
 import type { Lease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
 import { type Json, SYSTEM } from '../../domain/values.ts';
+import { commandParamsPlace, openParams } from '../../domain/write-only-params.ts';
 import type { CommandEvent } from '../../machines/command-types.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { CommittedDevice } from '../../operations/devices/device-view.ts';
 import type { Services } from '../../operations/operation.ts';
+import { payloadHash } from '../../protocol/canonical.ts';
 import { composeMessage } from '../../protocol/envelope.ts';
 import type { CloudPayload } from '../../protocol/payloads.ts';
 import { newNonce } from '../../protocol/signature.ts';
@@ -26,7 +28,7 @@ const MAX_REVERT_ATTEMPTS = 6;
 type CommandWrite = Parameters<VolatileOutputHandler<'command.write'>>[0];
 
 export interface CommandWriterParts {
-  services: Pick<Services, 'actors' | 'clock' | 'newId'>;
+  services: Pick<Services, 'actors' | 'clock' | 'newId' | 'open'>;
   devices: DeviceSessionRegistry;
   userSessions: MqttUserSessions;
   lease: Lease;
@@ -111,7 +113,10 @@ export class CommandWriter {
       issued_at: message.issuedAt,
       expires_at: message.expiresAt,
     };
-    const payload = message.supplement ? { ...shown, params: { ...shown.params, ...message.supplement } } : shown;
+    const { sealedParams, supplement } = message;
+    const isSealed = sealedParams !== undefined;
+    const params = isSealed ? openParams(services, sealedParams, commandParamsPlace(output.commandId)) : message.params;
+    const payload = isSealed || supplement ? { ...shown, params: { ...params, ...supplement } } : shown;
     const session = devices.get(output.deviceId);
     const now = services.clock.now();
     return (
@@ -121,20 +126,20 @@ export class CommandWriter {
       session.tenantId === output.tenantId &&
       session.expiresAt > now &&
       !isTenantKnownInactive(services.actors, output.tenantId) &&
-      this.#write(session, { type: 'cmd', payload }, message.messageId, message.requestId, shown)
+      this.#write(session, { type: 'cmd', payload }, message.messageId, message.requestId, { payload: shown, isSealed })
     );
   }
 
   /**
-   * False if no byte of it was or will be sent. `shown` is the payload that subscribed users receive, if it is not the
-   * device's.
+   * False if no byte of it was or will be sent. `shown` is what subscribed users receive, if it is not the device's
+   * payload; `isSealed`: the payload for the device has values that they must not be able to guess.
    */
   #write(
     session: DeviceSession,
     content: CloudPayload,
     messageId: string,
     requestId: string,
-    shown: CloudPayload['payload'] = content.payload,
+    shown: { payload: CloudPayload['payload']; isSealed: boolean } = { payload: content.payload, isSealed: false },
   ): boolean {
     const { services, userSessions, meter } = this.#parts;
     if (session.commandQos === null || session.ended) return false;
@@ -157,7 +162,7 @@ export class CommandWriter {
     session.sequence += 1;
     if (content.type === 'hello_ack') session.acknowledgeHello();
     meter.written(content.type);
-    const payload = shown === content.payload ? text : withPayload(text, shown);
+    const payload = shown.payload === content.payload ? text : withPayload(text, shown);
     publishToUsers(userSessions, { tenantId: session.tenantId, topic: session.commandTopic, payload, qos: 1 });
     return true;
   }
@@ -201,7 +206,15 @@ export class CommandWriter {
 
 /**
  * The text of a message with another payload. Hash and signature remain those of the device's message: signing the copy
- * would make a second valid message with the same sequence number.
+ * would make a second valid message with the same sequence number. With a sealed value both are replaced: a short value
+ * could be found by trying all of them.
  */
-const withPayload = (text: string, payload: CloudPayload['payload']): string =>
-  JSON.stringify({ ...JSON.parse(text), payload });
+const withPayload = (
+  text: string,
+  { payload, isSealed }: { payload: CloudPayload['payload']; isSealed: boolean },
+): string =>
+  JSON.stringify({
+    ...JSON.parse(text),
+    ...(isSealed && { payload_hash: payloadHash(payload as unknown as Json), signature: '' }),
+    payload,
+  });

@@ -7,10 +7,11 @@ import type { Uuid } from '../../domain/values.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
 import type { IdempotencyRow } from '../../store/contract.ts';
 import { commandFields } from '../commands/command-request.ts';
-import { findDevice } from '../devices/device-view.ts';
+import { loadTarget } from '../commands/gateway-facts.ts';
 import { idOf, notFound } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { type NewPlan, startPlan } from '../plans/plans.ts';
+import { plannerParamsRefusal } from './step-validation.ts';
 
 // Requests to the sidecar: a goal, or a request for one device. Each starts as a plan without steps.
 
@@ -48,7 +49,7 @@ const MAX_OPEN_GOALS = 500;
 
 /** Starts a plan for the sidecar, unless the tenant has too many open ones. */
 async function startCognitivePlan(
-  services: Pick<Services, 'actors' | 'clock' | 'locks' | 'newId' | 'store'>,
+  services: Pick<Services, 'actors' | 'clock' | 'locks' | 'newId' | 'seal' | 'store'>,
   caller: Caller,
   plan: NewPlan,
   row: Row,
@@ -71,7 +72,7 @@ type Row = (plan: PlanContext) => IdempotencyRow | null;
 
 /** Starts the plan of an intent of type `goal`. */
 export async function startGoal(
-  services: Pick<Services, 'actors' | 'clock' | 'flags' | 'locks' | 'newId' | 'sidecar' | 'store'>,
+  services: Pick<Services, 'actors' | 'clock' | 'flags' | 'locks' | 'newId' | 'seal' | 'sidecar' | 'store'>,
   caller: Caller,
   { text, home_id }: z.infer<z.ZodObject<typeof goalFields>>,
   row: Row,
@@ -119,7 +120,7 @@ export const orchestrateCommand = operation({
   changes: true,
   audit: 'journal',
   stoppedBy: 'cognition_disabled',
-  refuses: ['NOT_FOUND', 'CONFLICT', 'SIDECAR_UNAVAILABLE'],
+  refuses: ['NOT_FOUND', 'PARAMS_INVALID', 'CONFLICT', 'SIDECAR_UNAVAILABLE'],
   example: {
     input: { goal: 'Dim the light for the film.', context: 'Two people watch.' },
     output: {
@@ -129,13 +130,16 @@ export const orchestrateCommand = operation({
       mode: 'CLOUD_ENHANCED',
     },
   },
-  needs: ['actors', 'clock', 'locks', 'newId', 'sidecar', 'store'],
+  needs: ['actors', 'clock', 'locks', 'manifests', 'newId', 'seal', 'sessions', 'sidecar', 'store'],
   async run(services, { input, caller, idempotent }) {
-    const device = await findDevice(services, caller, input.id);
-    if (!device.ok) return device;
+    const found = await loadTarget(services, caller, input.id);
+    if (!found.ok) return found;
+    const { device, manifest } = found.value;
+    const refused = plannerParamsRefusal(manifest, { action: input.action ?? '', params: input.params ?? {} });
+    if (refused !== null) return refused;
     const unavailable = sidecarRefusal(services);
     if (unavailable !== null) return unavailable;
-    const { homeId } = device.value.snapshot.context.fixed;
+    const { homeId } = device.snapshot.context.fixed;
     const { goal: text = null, action, params = {}, context } = input;
     const requestedAction = action === undefined ? null : { action, params };
     const answer = ({ fixed: { id } }: PlanContext) => ({

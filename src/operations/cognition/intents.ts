@@ -127,6 +127,7 @@ export const postIntent = operation({
     'log',
     'manifests',
     'newId',
+    'seal',
     'sessions',
     'sidecar',
     'store',
@@ -156,21 +157,28 @@ export const postIntent = operation({
 
 /** Starts the plan; its commands are reported by the plan. */
 async function executePlan(
-  services: Pick<Services, 'actors' | 'clock' | 'manifests' | 'newId' | 'sessions' | 'sidecar'>,
+  services: Pick<Services, 'actors' | 'clock' | 'manifests' | 'newId' | 'seal' | 'sessions' | 'sidecar'>,
   { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
   input: PlanInput,
 ): Promise<Outcome<Answer<z.infer<typeof intentAnswer>>>> {
-  const devices = await loadStepTargets(services, caller, toStepInputs(input));
-  if (!devices.ok) return devices;
+  const targets = await loadStepTargets(services, caller, toStepInputs(input));
+  if (!targets.ok) return targets;
   const answer = pendingAnswer(services);
   return done(
-    answer(await startPlanFromInput(services, caller, input, (plan) => idempotent?.toRow(answer(plan)) ?? null)),
+    answer(
+      await startPlanFromInput(
+        services,
+        caller,
+        { input, targets: targets.value },
+        (plan) => idempotent?.toRow(answer(plan)) ?? null,
+      ),
+    ),
   );
 }
 
 /** Passes the goal to the sidecar. */
 async function submitGoal(
-  services: Pick<Services, 'actors' | 'clock' | 'flags' | 'locks' | 'newId' | 'sidecar' | 'store'>,
+  services: Pick<Services, 'actors' | 'clock' | 'flags' | 'locks' | 'newId' | 'seal' | 'sidecar' | 'store'>,
   { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
   goal: z.infer<z.ZodObject<typeof goalFields>>,
 ): Promise<Outcome<Answer<z.infer<typeof intentAnswer>>>> {

@@ -129,7 +129,7 @@ export const acceptProposal = operation({
   changes: true,
   audit: 'journal',
   refuses: ['NOT_FOUND', 'CONFLICT'],
-  needs: ['actors', 'clock', 'locks', 'manifests', 'newId', 'sessions', 'store'],
+  needs: ['actors', 'clock', 'locks', 'manifests', 'newId', 'seal', 'sessions', 'store'],
   run(services, { input, caller, idempotent }) {
     return withContextLock(services, input.id, async () => {
       const found = await findProposal(services, caller, input.id);
@@ -141,7 +141,8 @@ export const acceptProposal = operation({
       if (!targets.ok) return targets;
       const answer = (plan: PlanContext) => ({ body: { plan: planRecordOf(plan) } });
       try {
-        const newPlan = { name: null, onFailure: 'rollback', steps, cognition: cognitionOf(found.value) } as const;
+        const cognition = cognitionOf(found.value);
+        const newPlan = { name: null, onFailure: 'rollback', steps, targets: targets.value, cognition } as const;
         return done(
           answer(await startPlan(services, caller, newPlan, (plan) => idempotent?.toRow(answer(plan)) ?? null)),
         );

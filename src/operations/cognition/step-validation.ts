@@ -1,9 +1,11 @@
 import { errorText, fieldErrors } from '../../domain/field-errors.ts';
 import { judge } from '../../domain/gateway.ts';
 import { checkJson } from '../../domain/json/strict.ts';
-import { jsonBytes } from '../../domain/json/value.ts';
+import { jsonBytes, jsonEqual } from '../../domain/json/value.ts';
+import type { Manifest } from '../../domain/manifest.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
+import { maskParams } from '../../domain/write-only-params.ts';
 import type { StepInput } from '../../machines/plan-types.ts';
 import {
   type GatewayServices,
@@ -60,10 +62,24 @@ export async function validateProposedStep(
   if (!target.ok) return target;
   if (!inReach(reach, target.value.device.snapshot.context)) return notFound('device');
   for (const command of step.compensation === null ? [step] : [step, step.compensation]) {
-    const refused = await gatewayRefusal(services, caller, target.value, command);
+    const refused =
+      plannerParamsRefusal(target.value.manifest, command) ??
+      (await gatewayRefusal(services, caller, target.value, command));
     if (refused !== null) return refused;
   }
   return done(step);
+}
+
+/** Null if no value is given for a `writeOnly` parameter: a planner neither sees nor sets one. */
+export function plannerParamsRefusal(
+  manifest: Manifest | null,
+  { action, params }: { action: string; params: JsonObject },
+): ReturnType<typeof refuse> | null {
+  if (jsonEqual(maskParams(manifest, action, params), params)) return null;
+  return refuse(
+    'PARAMS_INVALID',
+    `'${action}' has write-only parameters, which a planner cannot see or set. Command the device directly.`,
+  );
 }
 
 async function gatewayRefusal(

@@ -36,7 +36,7 @@ export const commandDevices = operation({
   changes: true,
   audit: 'journal',
   example: { input: { device_ids: ['0195d9a2-7f00-7000-8000-000000000001'], action: 'turn_off' } },
-  needs: ['actors', 'artifacts', 'clock', 'flags', 'log', 'manifests', 'newId', 'sessions', 'store'],
+  needs: ['actors', 'artifacts', 'clock', 'flags', 'log', 'manifests', 'newId', 'seal', 'sessions', 'store'],
   run(services, call) {
     const { device_ids, ...input } = call.input;
     return resultsAnswer(commandTargets(services, call, input, async () => done([...new Set(device_ids)])));
@@ -59,7 +59,7 @@ export const commandRoom = operation({
   audit: 'journal',
   refuses: ['NOT_FOUND'],
   example: { input: { action: 'set_brightness', params: { level: 20 }, capability: 'light' } },
-  needs: ['actors', 'artifacts', 'clock', 'flags', 'log', 'manifests', 'newId', 'sessions', 'store'],
+  needs: ['actors', 'artifacts', 'clock', 'flags', 'log', 'manifests', 'newId', 'seal', 'sessions', 'store'],
   run(services, call) {
     const { roomId, capability, ...input } = call.input;
     return resultsAnswer(
@@ -80,7 +80,7 @@ export const commandGroup = operation({
   audit: 'journal',
   refuses: ['NOT_FOUND'],
   example: { input: { action: 'turn_off' } },
-  needs: ['actors', 'artifacts', 'clock', 'flags', 'log', 'manifests', 'newId', 'sessions', 'store'],
+  needs: ['actors', 'artifacts', 'clock', 'flags', 'log', 'manifests', 'newId', 'seal', 'sessions', 'store'],
   run(services, call) {
     const { groupSlug, ...input } = call.input;
     return resultsAnswer(commandTargets(services, call, input, () => groupDeviceIds(services, call.caller, groupSlug)));

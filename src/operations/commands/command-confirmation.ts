@@ -2,9 +2,11 @@ import { z } from 'zod';
 import { mayConfirm } from '../../domain/gateway.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { type ConfirmationRules, rulesSince, type SafetyPolicy } from '../../domain/policy.ts';
-import { done, type Outcome } from '../../domain/refusals.ts';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { SealBroken } from '../../domain/sealing.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
-import { type EpochMs, type Principal, SYSTEM, type Uuid } from '../../domain/values.ts';
+import { type EpochMs, type JsonObject, type Principal, SYSTEM, type Uuid } from '../../domain/values.ts';
+import { commandParamsPlace, openParams } from '../../domain/write-only-params.ts';
 import { confirmationDeadline, isNormalDryRun } from '../../machines/command-judgement.ts';
 import type { CommandContext, CommandEvent, CommandFixed } from '../../machines/command-types.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
@@ -76,7 +78,7 @@ export async function loadConfirmationTarget(
 }
 
 export async function sendConfirmation(
-  services: Pick<Services, 'actors' | 'agentTokens' | 'artifacts' | 'clock' | 'flags' | 'store'>,
+  services: Pick<Services, 'actors' | 'agentTokens' | 'artifacts' | 'clock' | 'flags' | 'open' | 'store'>,
   { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
   { tenant, target, command, tokenHash, previewHash }: ConfirmationRequest,
 ): Promise<Outcome<Answer<z.infer<typeof confirmedBody>>>> {
@@ -86,8 +88,10 @@ export async function sendConfirmation(
   const compensation = fixed.origin.plan?.compensation?.action ?? action;
   const restricted = actionRefusal(caller, action) ?? actionRefusal(caller, compensation);
   if (restricted !== null) return restricted;
+  const sent = paramsToSend(services, command.snapshot.context);
+  if (sent === null) return refuse('CONFIRMATION_FAILED', UNREADABLE);
   const since = await waitingSince(services, fixed);
-  const release = await findRequestedRelease(services, caller, { action, params });
+  const release = await findRequestedRelease(services, caller, { action, params: sent });
   const agentKey = await usesAgentKey(services, [requestedBy, caller.principal]);
   // Read last, so that a policy changed during the lookups above applies.
   const current = services.actors.peek<TenantContext>(tenant.ref) ?? tenant;
@@ -100,7 +104,7 @@ export async function sendConfirmation(
     tokenHash,
     rules,
     agentKey,
-    facts: gatewayFacts(services, current, target, { action, params, dryRun: false, confirmed: true, release }),
+    facts: gatewayFacts(services, current, target, { action, params: sent, dryRun: false, confirmed: true, release }),
     session: target.session,
     effect: { preview, isNamed: previewHash === undefined ? null : previewHash === hashPreview(preview) },
   };
@@ -117,6 +121,20 @@ export async function sendConfirmation(
     preview_hash: hashPreview(preview),
   };
   return done({ status: 409, body });
+}
+
+const UNREADABLE =
+  'The write-only parameters of the command cannot be decrypted with the keys of the service. Request the command again.';
+
+/** The parameters with the values of `writeOnly` ones; null if they cannot be decrypted. */
+function paramsToSend(services: Pick<Services, 'open'>, { fixed, live }: CommandContext): JsonObject | null {
+  if (live.sealedParams == null) return fixed.params;
+  try {
+    return openParams(services, live.sealedParams, commandParamsPlace(fixed.id));
+  } catch (error) {
+    if (error instanceof SealBroken) return null;
+    throw error;
+  }
 }
 
 /**

@@ -9,6 +9,7 @@ import type { Preview } from '../../domain/twin.ts';
 import { preview } from '../../domain/twin.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { JsonObject, Principal } from '../../domain/values.ts';
+import { commandParamsPlace, maskParams, sealParams } from '../../domain/write-only-params.ts';
 import type { Approval, CommandContext, CommandEvent, PlanOrigin } from '../../machines/command-types.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { FirmwareRelease } from '../../store/contract/firmware.ts';
@@ -63,7 +64,7 @@ export const reserveIds = ({ newId }: Pick<Services, 'newId'>, deviceId: string)
 export const hashToken = (token: string): string => hash('sha256', token.toLowerCase());
 
 /** Services that create a command. */
-export type CommandServices = GatewayServices & Pick<Services, 'actors' | 'clock'>;
+export type CommandServices = GatewayServices & Pick<Services, 'actors' | 'clock' | 'seal'>;
 
 export interface CommandRequest {
   tenant: CommittedTenant;
@@ -75,6 +76,8 @@ export interface CommandRequest {
   /** Set for a plan's command. */
   plan?: PlanOrigin;
   approval?: Approval;
+  /** The parameters to store, of a step whose parameters are sealed. Default: as the manifest says now. */
+  maskedParams?: JsonObject;
 }
 
 /**
@@ -96,13 +99,15 @@ export async function requestCommand(
 
 /** The event that creates a command, with the current gateway facts. */
 export function requestEvent(
-  services: GatewayServices & Pick<Services, 'clock'>,
+  services: GatewayServices & Pick<Services, 'clock' | 'seal'>,
   caller: Caller,
   request: CommandRequest,
 ): Extract<CommandEvent, { type: 'request' }> {
   const { tenant, target, input, ids, plan = null, approval } = request;
   const { context: device } = target.device.snapshot;
   const params = input.params ?? {};
+  const { maskedParams = maskParams(target.manifest, input.action, params) } = request;
+  const isSealed = maskedParams !== params;
   return {
     type: 'request',
     at: services.clock.now(),
@@ -112,7 +117,8 @@ export function requestEvent(
       tenantId: device.fixed.tenantId,
       deviceId: device.fixed.id,
       action: input.action,
-      params,
+      params: maskedParams,
+      ...(isSealed && { sealedParams: sealParams(services, params, commandParamsPlace(ids.command_id)) }),
       messageId: ids.message_id,
       origin: { requestId: caller.requestId, plan },
       requestedBy: stripRequest(caller.principal),

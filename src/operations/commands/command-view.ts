@@ -4,7 +4,7 @@ import type { CommandStatus } from '../../domain/command.ts';
 import { commandStatusSchema, safetyClassSchema, verificationStatusSchema } from '../../domain/enum-schemas.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
-import { jsonObject } from '../../domain/request-fields.ts';
+import { jsonObject, shownParams } from '../../domain/request-fields.ts';
 import type { Preview } from '../../domain/twin.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Json, JsonObject, Principal, Uuid } from '../../domain/values.ts';
@@ -81,7 +81,7 @@ export const cancelledBody = z.object({ status: z.literal('cancelled'), command_
 const historyEntry = z.object({
   id: uuid,
   action: z.string(),
-  params: jsonObject,
+  params: shownParams,
   timestamp: isoTime,
   status: commandStatusSchema,
 });

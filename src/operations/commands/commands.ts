@@ -73,7 +73,7 @@ export const commandDevice = operation({
     'GATEWAY_ERROR',
   ],
   example: { input: { action: 'set_brightness', params: { level: 40 } } },
-  needs: ['actors', 'artifacts', 'clock', 'flags', 'log', 'manifests', 'newId', 'sessions', 'store'],
+  needs: ['actors', 'artifacts', 'clock', 'flags', 'log', 'manifests', 'newId', 'seal', 'sessions', 'store'],
   async run(services, { input, caller, idempotent }) {
     const { deviceId, ...fields } = input;
     const restricted = actionRefusal(caller, fields.action);
@@ -168,7 +168,7 @@ export const confirmCommand = operation({
       message: 'differs from dry_run_token',
     }),
   example: { input: { dry_run_token: '6f1c2f7e-4b0a-4d0e-9a53-2f8f0c1d7b11' } },
-  needs: ['actors', 'agentTokens', 'artifacts', 'clock', 'flags', 'manifests', 'sessions', 'store'],
+  needs: ['actors', 'agentTokens', 'artifacts', 'clock', 'flags', 'manifests', 'open', 'sessions', 'store'],
   async run(services, call) {
     const { input, caller } = call;
     const context = await loadConfirmationTarget(services, caller, input.deviceId);
@@ -188,7 +188,7 @@ export const confirmCommand = operation({
 export const confirmByToken = operation({
   ...confirmBase,
   input: z.strictObject({ dry_run_token: token, deviceId: idOf('device').optional(), ...confirmedPreview }),
-  needs: ['actors', 'agentTokens', 'artifacts', 'clock', 'flags', 'manifests', 'sessions', 'store'],
+  needs: ['actors', 'agentTokens', 'artifacts', 'clock', 'flags', 'manifests', 'open', 'sessions', 'store'],
   async run(services, call) {
     const { deviceId: named, dry_run_token, preview_hash } = call.input;
     const found =

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Committed } from '../../actors/contract.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done } from '../../domain/refusals.ts';
-import { jsonObject, reason } from '../../domain/request-fields.ts';
+import { reason, shownParams } from '../../domain/request-fields.ts';
 import { namedProperties, type Preview } from '../../domain/twin.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
@@ -36,7 +36,7 @@ const confirmation = z
     command_id: uuid,
     device_id: uuid,
     action: z.string(),
-    params: jsonObject,
+    params: shownParams,
     reason: z.string().meta({ description: 'Why a confirmation is required' }),
     preview: previewBody.meta({ description: "The effect on the device's state of now" }),
     preview_hash: previewHash,
@@ -47,7 +47,7 @@ const confirmation = z
     memories: z.array(memoryReference).optional().meta({
       description: 'The memories that shaped the step, if a sidecar planned it',
     }),
-    compensation: z.object({ action: z.string(), params: jsonObject }).optional().meta({
+    compensation: z.object({ action: z.string(), params: shownParams }).optional().meta({
       description: 'The compensation of the step, if it is critical: the approval covers both, for this plan, once',
     }),
   })
@@ -160,7 +160,7 @@ export const approveConfirmation = operation({
     'COMMANDS_DISABLED',
   ],
   example: { input: { preview_hash: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08' } },
-  needs: ['actors', 'agentTokens', 'artifacts', 'clock', 'flags', 'manifests', 'sessions', 'store'],
+  needs: ['actors', 'agentTokens', 'artifacts', 'clock', 'flags', 'manifests', 'open', 'sessions', 'store'],
   async policy(services, { input, caller }) {
     const [tenant, command] = await Promise.all([
       readTenant(services, caller),

@@ -14,6 +14,7 @@ import { commandDevice } from '../commands/commands.ts';
 import type { CommittedTenant, GatewayServices, Target } from '../commands/gateway-facts.ts';
 import type { RequestedRelease } from '../firmware/firmware-facts.ts';
 import type { Caller, Services } from '../operation.ts';
+import { openStepParams } from './sealed-steps.ts';
 
 // The command of a requested plan step, built from facts that are loaded already.
 
@@ -79,7 +80,7 @@ export const stepRefusal = (
  * the same moment.
  */
 export function commandFor(
-  services: GatewayServices & Pick<Services, 'clock' | 'newId'>,
+  services: GatewayServices & Pick<Services, 'clock' | 'newId' | 'open' | 'seal'>,
   creator: Caller,
   requested: RequestedStep,
   { tenant, target, release, approval }: StepFacts,
@@ -94,7 +95,10 @@ export function commandFor(
     return { to: { kind: 'plan', id: context.fixed.id }, event };
   }
   if (!target.ok) return stepRefusal(services, requested, target.refusal);
-  const { action, params } = effectiveAction(requested);
+  const { action } = effectiveAction(requested);
+  const given = openStepParams(services, context.fixed.id, step);
+  if (given === null) return stepRefusal(services, requested, UNREADABLE);
+  const { params, maskedParams } = given;
   const ids = {
     device_id: step.deviceId,
     command_id: commandId,
@@ -113,6 +117,7 @@ export function commandFor(
     release,
     plan,
     ...(approval && { approval }),
+    ...(maskedParams && { maskedParams }),
   };
   const failed = { code: 'GATEWAY_ERROR', detail: 'The safety gateway failed; nothing was sent.' } as const;
   return {
@@ -122,6 +127,11 @@ export function commandFor(
     fallback: stepRefusal(services, requested, failed),
   };
 }
+
+const UNREADABLE: Refusal = {
+  code: 'GATEWAY_ERROR',
+  detail: 'The write-only parameters of the step cannot be decrypted with the keys of the service.',
+};
 
 function holdTime({ flags }: Pick<Services, 'flags'>, suspended: boolean): Milliseconds | null {
   if (suspended) return SUSPENSION_RETRY_MS;

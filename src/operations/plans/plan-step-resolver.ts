@@ -23,7 +23,7 @@ import {
 /** Services that load the creator of a plan. */
 export type CreatorServices = Pick<Services, 'apiKeys' | 'users'>;
 
-type StepServices = CommandServices & TargetServices & CreatorServices & Pick<Services, 'newId' | 'store'>;
+type StepServices = CommandServices & TargetServices & CreatorServices & Pick<Services, 'newId' | 'open' | 'store'>;
 
 /**
  * Resolves the output `plan.ask` to the command of a step, or to an event for the plan that explains why there is none.

@@ -24,6 +24,7 @@ import { type Caller, operation, type Services, tenantOf } from '../operation.ts
 import { sendToActor } from '../send-to-actor.ts';
 import { type PlanInput, planFields, toStepInputs } from './plan-input.ts';
 import { findPlan, planAnswer, planRecordOf } from './plan-view.ts';
+import { sealStep } from './sealed-steps.ts';
 
 // Operations on plans: create, dry run, cancel.
 
@@ -75,14 +76,14 @@ export const createPlan = operation({
       ],
     },
   },
-  needs: ['actors', 'artifacts', 'clock', 'flags', 'manifests', 'newId', 'sessions', 'store'],
+  needs: ['actors', 'artifacts', 'clock', 'flags', 'manifests', 'newId', 'seal', 'sessions', 'store'],
   async run(services, { input, caller, idempotent }) {
     const { dry_run, ...fields } = input;
     const steps = toStepInputs(fields);
     const targets = await loadStepTargets(services, caller, steps);
     if (!targets.ok) return targets;
     if (dry_run) return done({ status: 200, body: await dryRunSteps(services, caller, steps, targets.value) });
-    const plan = await startPlanFromInput(services, caller, fields, (context) =>
+    const plan = await startPlanFromInput(services, caller, { input: fields, targets: targets.value }, (context) =>
       idempotent === null ? null : idempotent.toRow({ body: { plan: planRecordOf(context) } }),
     );
     return done({ body: { plan: planRecordOf(plan) } });
@@ -92,24 +93,26 @@ export const createPlan = operation({
 /** A plan to be created on behalf of the caller. */
 export type NewPlan = Pick<PlanFixed, 'name' | 'onFailure'> & {
   steps: readonly StepInput[];
+  /** The devices of the steps. */
+  targets?: ReadonlyMap<string, Target>;
   cognition?: ContextInput & Pick<PlanCognition, 'proposalId' | 'memories'>;
 };
 
 export const startPlanFromInput = (
-  services: Pick<Services, 'actors' | 'clock' | 'newId'>,
+  services: Pick<Services, 'actors' | 'clock' | 'newId' | 'seal'>,
   caller: Caller,
-  input: PlanInput,
+  { input, targets }: { input: PlanInput; targets: ReadonlyMap<string, Target> },
   row?: (plan: PlanContext) => IdempotencyRow | null,
 ): Promise<PlanContext> => {
   const { name = null, on_failure: onFailure = 'rollback' } = input;
-  return startPlan(services, caller, { name, onFailure, steps: toStepInputs(input) }, row);
+  return startPlan(services, caller, { name, onFailure, steps: toStepInputs(input), targets }, row);
 };
 
 /** Creates the plan; resolves when it is durable and its first steps are requested. */
 export async function startPlan(
-  services: Pick<Services, 'actors' | 'clock' | 'newId'>,
+  services: Pick<Services, 'actors' | 'clock' | 'newId' | 'seal'>,
   caller: Caller,
-  plan: NewPlan,
+  { targets, ...plan }: NewPlan,
   row: (plan: PlanContext) => IdempotencyRow | null = () => null,
 ): Promise<PlanContext> {
   const id = services.newId();
@@ -121,6 +124,7 @@ export async function startPlan(
       id,
       tenantId: tenantOf(caller),
       ...plan,
+      steps: plan.steps.map((step) => sealStep(services, id, step, targets?.get(step.deviceId)?.manifest ?? null)),
       createdBy: stripRequest(caller.principal),
       scopes: caller.scopes,
       requestId: caller.requestId,

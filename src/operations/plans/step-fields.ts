@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { ProposedStep } from '../../domain/proposal.ts';
-import { jsonObject } from '../../domain/request-fields.ts';
+import { shownParams } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 
 /** Fields of a step as it was requested, in the steps of plans and of proposals. */
@@ -8,9 +8,9 @@ export const stepFields = {
   id: z.string(),
   device_id: uuid,
   action: z.string(),
-  params: jsonObject,
+  params: shownParams,
   depends_on: z.array(z.string()),
-  compensation: z.object({ action: z.string(), params: jsonObject }).optional(),
+  compensation: z.object({ action: z.string(), params: shownParams }).optional(),
   timeout_s: z.int().optional(),
 };
 

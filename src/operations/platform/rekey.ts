@@ -38,7 +38,9 @@ const keyNames = ['current', 'next', 'previous', 'unknown'] as const;
 const count = z
   .object({
     kind: z.enum(sealedKinds).meta({
-      description: '`device_secrets`: of HMAC devices; `stored_answers`: of requests with an `Idempotency-Key`',
+      description:
+        '`device_secrets`: of HMAC devices; `stored_answers`: of requests with an `Idempotency-Key`; `command_parameters`: ' +
+        '`writeOnly` parameters of commands and plans that wait, which are dropped and never encrypted again',
     }),
     key: z.enum(keyNames).meta({ description: 'Which of the configured master keys; `unknown`: none of them' }),
     key_id: z.string().meta({ description: 'Id of the master key, as in the values' }),
@@ -242,7 +244,9 @@ class RekeyPass {
     const last = rows.at(-1);
     this.examined += rows.length;
     this.#bytes += rows.reduce((sum, { sealed }) => sum + (sealed?.length ?? 0), 0);
-    return last === undefined ? null : { kind: 'stored_answers', after: last.digest };
+    if (last !== undefined) return { kind: 'stored_answers', after: last.digest };
+    for (const { prefix, rows } of await store.sealedValues.parameters()) this.#add('command_parameters', prefix, rows);
+    return null;
   }
 
   /** The value under the current key; null, and counted, if it stays as it is. */
@@ -273,8 +277,9 @@ class RekeyPass {
     for (const { from, to } of changes) this.#add(kind, replaced === changes.length ? to : from, 1);
   }
 
+  /** `sealed` is a value, or its beginning with form and key id. */
   #add(kind: SealedKind, sealed: string, rows: number): void {
-    const { form, keyId } = sealedWith(sealed) ?? { form: 's1' as const, keyId: '' };
+    const { form, keyId } = sealedWith(sealed) ?? sealedWith(`${sealed}.0`) ?? { form: 's1' as const, keyId: '' };
     const counted = `${kind} ${form} ${keyId}`;
     const known = this.#counts.get(counted);
     if (known !== undefined) known.rows += rows;

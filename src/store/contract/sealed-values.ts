@@ -2,7 +2,7 @@ import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { IdempotencyRow } from './idempotency.ts';
 
 /** The stored values that are sealed with the master key. Cached values expire and are not among them. */
-export const sealedKinds = ['device_secrets', 'stored_answers'] as const;
+export const sealedKinds = ['device_secrets', 'stored_answers', 'command_parameters'] as const;
 export type SealedKind = (typeof sealedKinds)[number];
 
 /** Place of a device key in the order of `deviceSecrets`. */
@@ -45,6 +45,12 @@ export interface SealedCount {
   rows: number;
 }
 
+/** The number of sealed values that begin with `prefix`: their form and the id of their master key, `s2.<id>`. */
+export interface SealedPrefix {
+  prefix: string;
+  rows: number;
+}
+
 /** The sealed values of all tenants, for a change of the master key. */
 export interface SealedValueStore {
   /** Number of device keys and stored answers. */
@@ -56,9 +62,12 @@ export interface SealedValueStore {
   /** Returns how many it replaced; a row that another transaction changes is left as it is. */
   replaceSecrets(changes: readonly (DeviceKeyPosition & ResealedValue)[]): Promise<number>;
   replaceAnswers(changes: readonly (Pick<StoredAnswer, 'digest'> & ResealedValue)[]): Promise<number>;
+  /** `writeOnly` parameters of waiting commands and of steps of plans. They are never replaced, only dropped. */
+  parameters(): Promise<SealedPrefix[]>;
   /**
-   * The values that name a master key other than `known`: of the device keys that have not ended at `now`, and of the
-   * answers that expire first and last among those that have not expired. Empty on a database without these tables.
+   * The values that name a master key other than `known`: of the device keys that have not ended at `now`, of the
+   * answers that expire first and last among those that have not expired, and of the `writeOnly` parameters of waiting
+   * commands and plans. Empty on a database without these tables.
    */
   withOtherKeys(known: readonly string[], now: EpochMs): Promise<SealedCount[]>;
 }

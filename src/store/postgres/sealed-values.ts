@@ -1,5 +1,5 @@
 import type { EpochMs, Uuid } from '../../domain/values.ts';
-import type { SealedCount, SealedKind, SealedValueStore } from '../contract/sealed-values.ts';
+import type { SealedCount, SealedKind, SealedPrefix, SealedValueStore } from '../contract/sealed-values.ts';
 import { DROPPED_ANSWER } from '../contract.ts';
 import type { Database, Query } from './database.ts';
 
@@ -96,8 +96,27 @@ export const sealedValueStore = (database: Database): SealedValueStore => ({
 
   replaceAnswers: (changes) => replace(database, replaceAnswers, changes),
 
+  parameters: () =>
+    database.transaction(async (query) => {
+      await query('set local statement_timeout = 0');
+      return query<SealedPrefix>(sealedParameters);
+    }),
+
   withOtherKeys: (known, now) => database.transaction((query) => valuesWithOtherKeys(query, known, now)),
 });
+
+/** A command that waits has a timer. Rows of earlier builds have no live part, and no sealed parameters. */
+const sealedParameters = `select substr(sealed, 1, 14) as prefix, count(*) as rows from (
+    select c.live->>'sealedParams' as sealed from (select distinct id from timers where kind = 'command') t
+      join lateral (select live from commands c where c.id = t.id offset 0) c on true
+    union all
+    select given.sealed from plans p, json_array_elements(p.live->'steps') step,
+      lateral (values (step->>'sealedParams'), (step->>'sealedCompensation')) given(sealed) where not p.over) found
+  where sealed is not null group by 1 order by 1`;
+
+/** Builds before migration 18 had no such parameters. */
+const parametersExist = `select count(*) = 2 as exist from pg_attribute
+  where attrelid in (to_regclass('commands'), to_regclass('plans')) and attname = 'live' and not attisdropped`;
 
 const tablesExist = `select to_regclass('device_keys') is not null and to_regclass('idempotency') is not null as exist`;
 
@@ -129,7 +148,24 @@ export async function valuesWithOtherKeys(
       where answer <> '${DROPPED_ANSWER}' and ${keyIdIn('answer')} <> all($1::text[]) group by 1`,
     [ids, now],
   );
-  return [...countsOf('device_secrets', secrets), ...countsOf('stored_answers', answers)];
+  await query('set local enable_seqscan = on');
+  const [columns] = await query<{ exist: boolean }>(parametersExist);
+  const parameters = columns?.exist ? await query<SealedPrefix>(sealedParameters) : [];
+  return [
+    ...countsOf('device_secrets', secrets),
+    ...countsOf('stored_answers', answers),
+    ...othersAmong(parameters, known),
+  ];
+}
+
+/** Those of other keys than `known`, by key. */
+function othersAmong(parameters: readonly SealedPrefix[], known: readonly string[]): SealedCount[] {
+  const counts = new Map<string, number>();
+  for (const { prefix, rows } of parameters) {
+    const id = prefix.slice(3);
+    if (!known.includes(id)) counts.set(id, (counts.get(id) ?? 0) + rows);
+  }
+  return [...counts].map(([keyId, rows]) => ({ kind: 'command_parameters', keyId, rows }));
 }
 
 const replaceSecrets = {

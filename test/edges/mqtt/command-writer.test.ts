@@ -218,6 +218,18 @@ describe('a command', () => {
     expect(service.counted.undone).toBe(1);
   });
 
+  it('with sealed parameters is written with their values, and not if they cannot be decrypted', async () => {
+    const client = await listening();
+    const output = command(client.clientId);
+    const sealed = (sealedParams: string) => ({ ...output, message: { ...output.message, sealedParams } });
+    service.emit(sealed('sealed {"pin":"7391"}'));
+    await eventually(() => expect(client.received).toMatchObject([{ payload: { params: { pin: '7391' } } }]));
+    service.emit(sealed('modified'));
+    await eventually(() => expect(undone()).toHaveLength(1));
+    await client.send('heartbeat', {});
+    expect(client.received).toHaveLength(1);
+  });
+
   it('of a device that is not in memory is written after reading the store', async () => {
     const client = await listening();
     service.inMemory = false;

@@ -51,6 +51,23 @@ describe.each(openings)('a node for %s', (_, open) => {
     expect(unwrap(await cognition.propose(id, turnOn('a', device)))).toEqual({ repeat: false });
   });
 
+  it('that sets a writeOnly parameter, also of its compensation, is refused; one without the value is not', async () => {
+    const { device_id: keypad } = await world.tenant.register({ device_type: 'keypad' });
+    const pin = { type: 'string', writeOnly: true };
+    const paramSchema = { type: 'object', properties: { pin, slot: { type: 'integer' } } };
+    const manifest = { capabilities: [{ action: 'set_code', paramSchema }] };
+    expect(await world.tenant.call('POST', `/devices/${keypad}/manifest`, manifest)).toMatchObject({ status: 201 });
+    const id = await open();
+    const undo = (params: object) => ({ compensation: { action: 'set_code', params } });
+    const step = (params: object, undone = {}) => turnOn('a', keypad, { action: 'set_code', params, ...undo(undone) });
+    for (const given of ['7391', { write_only: true }]) {
+      for (const node of [step({ pin: given }), step({}, { pin: given })]) {
+        expectRefusal(await cognition.propose(id, node), 'PARAMS_INVALID');
+      }
+    }
+    expect(unwrap(await cognition.propose(id, step({ slot: 1 })))).toEqual({ repeat: false });
+  });
+
   const deep = (levels: number): Json => (levels === 0 ? 1 : [deep(levels - 1)]);
   it.each<[string, (device: string) => Json]>([
     ['nothing', () => null],

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
+import type { JsonObject } from '../../../src/domain/values.ts';
 import type { IdempotencyRow } from '../../../src/store/contract.ts';
-import { deviceCommit, idempotencyRow, newId } from '../../support/actor-commits.ts';
+import { commandCommit, deviceCommit, idempotencyRow, newId, planCommit } from '../../support/actor-commits.ts';
 import { eachStore } from '../../support/store.ts';
 
 const OLD = 'oldkeyoldke';
@@ -145,6 +146,36 @@ eachStore('sealed values', (backend) => {
       { kind: 'stored_answers', keyId: lost, rows: 1 },
     ]);
     expect(await values().withOtherKeys([OLD, NEW, lost], now)).toEqual(before);
+  });
+
+  it('of commands with a timer, and of plans that are not over, are counted by form and key', async () => {
+    const used = newId().slice(-11).replace('-', '_');
+    const timed = (live: JsonObject) => {
+      const id = newId();
+      return commandCommit({
+        id,
+        live,
+        timers: { set: [{ ref: { kind: 'command', id }, id: 't', event: 't', dueAt: 5_000 }] },
+      });
+    };
+    const [sealedParams, sealedCompensation] = [`s2.${used}.params`, `s2.${used}.compensation`];
+    const steps = [{ sealedParams, sealedCompensation }, { sealedParams: null }, {}];
+    await backend().store.actors.commit([
+      timed({ sealedParams }),
+      timed({ sealedParams: null }),
+      timed({}),
+      commandCommit({ live: { sealedParams } }),
+      planCommit({ live: { steps } }),
+      planCommit({ live: { steps }, columns: { over: true } }),
+      planCommit({ live: {} }),
+    ]);
+    const counted = await values().parameters();
+    expect(counted.filter(({ prefix }) => prefix.endsWith(used))).toEqual([{ prefix: `s2.${used}`, rows: 3 }]);
+    const others = await values().withOtherKeys([OLD, NEW], 0);
+    expect(others.filter(({ keyId }) => keyId === used)).toEqual([
+      { kind: 'command_parameters', keyId: used, rows: 3 },
+    ]);
+    expect((await values().withOtherKeys([OLD, NEW, used], 0)).filter(({ keyId }) => keyId === used)).toEqual([]);
   });
 
   it('and other rows are counted', async () => {

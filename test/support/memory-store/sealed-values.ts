@@ -1,5 +1,6 @@
 import type { SealedCount, SealedValueStore } from '../../../src/store/contract/sealed-values.ts';
-import type { Tables } from './database.ts';
+import { actorsOf } from './commands.ts';
+import { actorKey, type Tables } from './database.ts';
 import { idempotencyDigest, idempotencyKey } from './idempotency.ts';
 import type { Session } from './session.ts';
 
@@ -30,6 +31,25 @@ function counted(kind: SealedCount['kind'], values: readonly (string | null)[], 
     counts.set(keyIdIn(sealed), (counts.get(keyIdIn(sealed)) ?? 0) + 1);
   }
   return [...counts].map(([keyId, rows]): SealedCount => ({ kind, keyId, rows }));
+}
+
+interface WithSealed {
+  sealedParams?: string | null;
+  sealedCompensation?: string | null;
+}
+
+/** Parameters of commands that have a timer, and of plans that are not over. */
+function parametersOf(tables: Tables): string[] {
+  const timed = new Set([...tables.timers.values()].map(({ ref }) => actorKey(ref)));
+  const commands = actorsOf(tables, 'command', ({ ref }) => timed.has(actorKey(ref)));
+  const plans = actorsOf(tables, 'plan', ({ columns }) => columns.over === false);
+  const holders: WithSealed[] = [
+    ...commands.map(({ context }) => context as WithSealed),
+    ...plans.flatMap(({ context }) => (context as { steps?: WithSealed[] }).steps ?? []),
+  ];
+  return holders.flatMap(({ sealedParams, sealedCompensation }) =>
+    [sealedParams ?? [], sealedCompensation ?? []].flat(),
+  );
 }
 
 export const sealedValueStore = (session: Session): SealedValueStore => ({
@@ -84,6 +104,15 @@ export const sealedValueStore = (session: Session): SealedValueStore => ({
       }
       return replaced;
     }),
+  parameters: () =>
+    session.read('sealedValues.parameters', [], (tables) => {
+      const counts = new Map<string, number>();
+      for (const sealed of parametersOf(tables).sort()) {
+        const prefix = sealed.slice(0, 14);
+        counts.set(prefix, (counts.get(prefix) ?? 0) + 1);
+      }
+      return [...counts].map(([prefix, rows]) => ({ prefix, rows }));
+    }),
   withOtherKeys: (known, now) =>
     session.read('sealedValues.withOtherKeys', [known, now], (tables, known, now) => [
       ...counted(
@@ -100,5 +129,6 @@ export const sealedValueStore = (session: Session): SealedValueStore => ({
           .map(({ answer }) => answer),
         known,
       ),
+      ...counted('command_parameters', parametersOf(tables), known),
     ]),
 });

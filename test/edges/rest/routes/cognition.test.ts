@@ -198,6 +198,18 @@ describe('POST /devices/{id}/command', () => {
     }
   });
 
+  it('is refused with the value of a writeOnly parameter, which a sidecar must not see', async () => {
+    const { device_id: keypad } = await world.tenant.register({ device_type: 'keypad' });
+    const pin = { type: 'string', writeOnly: true };
+    const paramSchema = { type: 'object', properties: { pin, slot: { type: 'integer' } } };
+    const manifest = { capabilities: [{ action: 'set_code', paramSchema }] };
+    expect((await request(`/devices/${keypad}/manifest`, manifest)).status).toBe(201);
+    const path = `/devices/${keypad}/command`;
+    const refused = await request(path, { action: 'set_code', params: { pin: '7391', slot: 1 } });
+    expect([refused.status, refused.body.code]).toEqual([400, 'PARAMS_INVALID']);
+    expect((await request(path, { action: 'set_code', params: { slot: 1 } })).status).toBe(202);
+  });
+
   it('is refused without a sidecar, and below the role admin', async () => {
     const path = `/devices/${await world.addLight()}/command`;
     const alone = await withoutSidecar(() => request(path, { goal: 'Dim it.' }));

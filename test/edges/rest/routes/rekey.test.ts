@@ -78,6 +78,29 @@ describe('POST /admin/rekey', () => {
     expect(await rekey()).toMatchObject({ resealed: 0, unstored_until: null });
   });
 
+  it('counts the parameters of waiting commands, which stay as they are until they are dropped', async () => {
+    sealWith(makeSealer({ current: oldKey }));
+    const { device_id: id } = await mine.register();
+    const pin = { type: 'string', writeOnly: true };
+    const capability = { action: 'set_code', paramSchema: { type: 'object', properties: { pin } } };
+    const registered = await mine.call('PUT', `/devices/${id}/manifest`, { version: 1, capabilities: [capability] });
+    const { change_id } = registered.body;
+    if (change_id !== undefined) await mine.call('POST', `/change-requests/${change_id}/approve`, {});
+    const sent = await mine.call('POST', `/device/${id}/command`, { action: 'set_code', params: { pin: '7391' } });
+    expect(sent.status).toBe(202);
+
+    sealWith(rotated());
+    const parameters = ({ values }: { values: { kind: string }[] }) =>
+      values.filter(({ kind }) => kind === 'command_parameters');
+    const waiting = { kind: 'command_parameters', key: 'previous', key_id: oldId, sub_key: true, rows: 1 };
+    await rekey();
+    expect(parameters(await rekey())).toEqual([waiting]);
+    expect(await runCli()).toMatchObject({ code: 1, stderr: expect.stringContaining('waiting commands') });
+    await mine.call('POST', `/commands/${sent.body.command_id}/cancel`, {});
+    expect(parameters(await rekey())).toEqual([]);
+    expect(await runCli()).toMatchObject({ code: 0 });
+  });
+
   it('continues where an answer ended, and refuses another beginning', async () => {
     const { device_id: id } = await mine.register();
     expect((await rekey({ after: 'stored_answers' })).values).toEqual([

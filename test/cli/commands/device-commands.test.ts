@@ -1,0 +1,27 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { runCliInProcess } from '../../support/cli.ts';
+import { register } from '../../support/device.ts';
+import { startService, type TestService } from '../../support/service.ts';
+
+let at: TestService;
+let owner: Awaited<ReturnType<TestService['owner']>>;
+let light: string;
+beforeAll(async () => {
+  at = await startService();
+  owner = await at.owner();
+  light = (await register(owner)).device_id;
+});
+afterAll(() => at.stop());
+
+const run = (params: string, input: string) =>
+  runCliInProcess(['command', light, 'set_brightness', '--params', params], { url: at.url, token: owner.token, input });
+
+it('twinkeep command reads parameters from stdin, so that they are not among its arguments', async () => {
+  expect((await run('-', '{"level": 40}')).code).toBe(0);
+  const [sent] = (await owner.get(`/v1/device/${light}/commands`)).body.commands;
+  expect(sent).toMatchObject({ action: 'set_brightness', params: { level: 40 } });
+  expect((await run('{"level": 50}', '')).code).toBe(0);
+  for (const input of ['', 'level=40', '[40]']) {
+    expect(await run('-', input)).toMatchObject({ code: 2, stderr: expect.stringContaining('JSON object') });
+  }
+});
