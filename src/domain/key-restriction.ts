@@ -1,7 +1,7 @@
 import type { Uuid } from './values.ts';
 
 /**
- * The restriction of an API key (decision 55). A member that is absent does not restrict; a list that is present is
+ * Restriction of an API key (decision 55). A member that is absent does not restrict; a list that is present is
  * never empty. `homes`, `rooms`, `groups` and `devices` are places: a device is reached if it is in any of them.
  * `categories` and `actions` narrow further, each by itself.
  */
@@ -16,7 +16,7 @@ export interface KeyRestriction {
   actions?: readonly string[];
 }
 
-/** The facts that decide whether a device is reached, apart from its groups. */
+/** The facts about a device that decide whether it is reached, apart from its groups. */
 export interface DevicePlace {
   id: Uuid;
   homeId: Uuid | null;

@@ -26,7 +26,7 @@ let owner: Awaited<ReturnType<TestService['owner']>>;
 const home = { lake: '', city: '' };
 const room = { living: '', hall: '' };
 const id = {} as Record<Name, string>;
-/** What the service answered to the registrations, with the secrets. */
+/** The answers to the registrations, with the secrets. */
 const registered = {} as Record<Name, Awaited<ReturnType<typeof register>>>;
 const closers: (() => unknown)[] = [];
 
@@ -454,7 +454,7 @@ describe('a key with a random restriction', () => {
     })
     .filter((given) => Object.values(given).some((list) => list !== undefined));
 
-  it('reaches on every wire what the rule allows', { timeout: 30_000 }, async () => {
+  it('reaches the devices of the rule on every wire', { timeout: 30_000 }, async () => {
     let reachedSome = 0;
     const check = async (given: KeyRestriction) => {
       const { homes, rooms, devices, ...rest } = given;

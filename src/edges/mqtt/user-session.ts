@@ -92,6 +92,8 @@ export class MqttUserSession {
     this.flow = parts.flow;
     this.reach = parts.reach;
     this.connection.once('close', () => this.reach?.close());
+    // It may have closed during the sign-in.
+    if (this.connection.closing) this.reach?.close();
   }
 
   end(reason: CloseReason): void {
