@@ -4,6 +4,8 @@ import { createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
 import { printTable } from '../print.ts';
 
+const LISTS = ['homes', 'rooms', 'groups', 'devices', 'categories', 'actions'] as const;
+
 interface Key {
   prefix: string;
   name: string;
@@ -15,7 +17,7 @@ interface Key {
   restrict_to: Restriction | null;
 }
 /** Lists of ids, of group slugs and of names, as the API has them. */
-type Restriction = Partial<Record<'homes' | 'rooms' | 'groups' | 'devices' | 'categories' | 'actions', string[]>>;
+type Restriction = Partial<Record<(typeof LISTS)[number], string[]>>;
 interface KeyPage {
   keys: Key[];
   next_cursor: string | null;
@@ -129,9 +131,10 @@ function restrictionOf({ home, room, group, device, category, action }: NewKeyOp
 
 const restrictionText = ({ restrict_to }: Key): string | null =>
   restrict_to &&
-  Object.entries(restrict_to)
-    .map(([list, entries]) => `${list} ${entries.join(' ')}`)
-    .join(', ');
+  LISTS.flatMap((list) => {
+    const entries = restrict_to[list];
+    return entries === undefined ? [] : `${list} ${entries.join(' ')}`;
+  }).join(', ');
 
 const printNewKey =
   (io: Io) =>
