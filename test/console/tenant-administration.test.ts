@@ -121,7 +121,7 @@ describe.runIf(hasChromium())('administration in the console', () => {
     await open('/keys');
     await page.getByRole('button', { name: 'New key …' }).click();
     await page.getByLabel('Name', { exact: true }).fill('Living room lights');
-    await page.getByLabel('Everything that your role allows').check();
+    await page.getByLabel('read:devices').check();
     await page.getByLabel('Only what is selected').check();
     await page.getByLabel('Living room (Home)').check();
     await page.getByLabel('light', { exact: true }).check();
