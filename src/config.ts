@@ -61,6 +61,8 @@ export interface Config {
   readonly databaseUrl: string | null;
   /** `folder` is in `dataDir`. */
   readonly artifactStore: 'folder' | 'database';
+  /** Whether PostgreSQL limits statements for a tenant to its rows; `on` only if it is possible. */
+  readonly rowSecurity: 'on' | 'off' | 'required';
   readonly redisUrl: string | null;
   /** Where other nodes reach this one; null for a process that has the database to itself. */
   readonly node: Readonly<{ host: string; port: number }> | null;
@@ -113,6 +115,7 @@ export function readConfig(env: Environment = process.env, terminal: boolean = p
     dataDir: dataDirectory(read),
     databaseUrl,
     artifactStore: readArtifactStore(read, databaseUrl),
+    rowSecurity: readRowSecurity(read, databaseUrl),
     redisUrl: readServerUrl(read, 'REDIS_URL', ['redis', 'rediss']),
     node: readNode(read),
     stopDelayS: readInteger(read, 'STOP_DELAY', 0, 0, 300),
@@ -281,6 +284,14 @@ function readArtifactStore(read: ReadSetting, databaseUrl: string | null): Confi
     throw new ConfigError('ARTIFACT_STORE', 'needs DATABASE_URL to be database');
   }
   return artifactStore;
+}
+
+function readRowSecurity(read: ReadSetting, databaseUrl: string | null): Config['rowSecurity'] {
+  const rowSecurity = readChoice(read, 'ROW_SECURITY', ['on', 'off', 'required'], 'on');
+  if (rowSecurity === 'required' && databaseUrl === null) {
+    throw new ConfigError('ROW_SECURITY', 'needs DATABASE_URL to be required');
+  }
+  return rowSecurity;
 }
 
 const oidcSettings = [

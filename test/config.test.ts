@@ -249,6 +249,8 @@ describe('an invalid setting', () => {
     ['DATABASE_URL', { DATABASE_URL: 'postgres' }],
     ['ARTIFACT_STORE', { ARTIFACT_STORE: 's3' }],
     ['ARTIFACT_STORE', { ARTIFACT_STORE: 'database' }],
+    ['ROW_SECURITY', { ROW_SECURITY: 'yes' }],
+    ['ROW_SECURITY', { ROW_SECURITY: 'required' }],
     ['REDIS_URL', { REDIS_URL: 'http://:hunter2@cache' }],
     ['MASTER_KEY', { MASTER_KEY: 'c2hvcnQ=' }],
     ['MASTER_KEY_PREVIOUS', { MASTER_KEY_PREVIOUS: 'hunter2' }],

@@ -53,6 +53,11 @@ export const settingsTable = [
     'where uploaded firmware artifacts are stored: folder (in DATA_DIR) or database; database needs DATABASE_URL',
   ),
   setting(
+    'ROW_SECURITY',
+    'on',
+    'whether PostgreSQL limits statements for a tenant to its rows: on (with a warning if it is not possible), required or off',
+  ),
+  setting(
     'NODE_ADDRESS',
     'unset',
     'host:port where the other nodes of the database reach this one, to run several at once; needs DATABASE_URL',

@@ -79,7 +79,7 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
     database,
     contracts,
   } = await openStoreAndDatabase(config, {
-    ...{ lock, log, signal },
+    ...{ lock, log, signal, rowSecurity: config.rowSecurity },
     generation: membership ? () => membership.shards.generation : undefined,
     check: ({ sealedValues }) =>
       checkMasterKeys((known) => sealedValues.withOtherKeys(known, clock.now()), config.keys),

@@ -23,6 +23,7 @@ import { DeviceCounts } from './postgres/device-counts.ts';
 import { SCHEMA_LOCK_TIMEOUT_MS } from './postgres/lock-retry.ts';
 import { migrate } from './postgres/migrate.ts';
 import { createStore } from './postgres/store.ts';
+import { checkTableOwner, prepareTenantRole } from './postgres/tenant-role.ts';
 import { WaitingContracts } from './postgres/waiting-contracts.ts';
 
 /** Data location of a deployment: PostgreSQL if there is a URL, otherwise the embedded database in `dataDir`. */
@@ -31,12 +32,20 @@ export interface DataLocation {
   dataDir: string;
 }
 
+/** Whether PostgreSQL limits statements for a tenant to its rows; `on` only if the service can use a role for that. */
+export type RowSecurity = 'on' | 'off' | 'required';
+
 /** The store, and its database for parts that share it. */
 interface OpenedStore {
   store: Store;
   database: Database;
   /** Migrations that are applied when no node of an older build is alive. */
   contracts: WaitingContracts;
+}
+
+/** The configuration requires row-level security, and the database does not permit it. */
+export class RowSecurityUnavailable extends Error {
+  override name = 'RowSecurityUnavailable';
 }
 
 /** The process that opens the store as the active one. */
@@ -48,6 +57,8 @@ export interface StoreOwner {
   signal: AbortSignal;
   /** See `DeviceCounts`. */
   generation?: (() => number) | undefined;
+  /** Of PostgreSQL; the embedded database has one user, who is not subject to policies. */
+  rowSecurity: RowSecurity;
   /** Called before any migration; if it throws, nothing is migrated. */
   check?(store: Pick<Store, 'sealedValues'>): Promise<void>;
 }
@@ -55,7 +66,8 @@ export interface StoreOwner {
 /**
  * The store of this process, migrated. With the lock of an `owner`, every connection and every group commit is fenced, as
  * another process may have taken over, and a migration waits for transactions of other programs without blocking others.
- * Throws `SchemaMismatch` if the schema does not match this program, `StoreUnavailable` if the database does not answer.
+ * Throws `SchemaMismatch` if the schema does not match this program, `StoreUnavailable` if the database does not answer,
+ * `NotTableOwner` or `RowSecurityUnavailable` if the database role of the service is not suitable.
  */
 export async function openStoreAndDatabase(
   { databaseUrl, dataDir }: DataLocation,
@@ -71,12 +83,24 @@ export async function openStoreAndDatabase(
       shared: fence !== null && fence.allShardsEpoch === null,
       ...(owner && { lockTimeoutMs: SCHEMA_LOCK_TIMEOUT_MS, retry: owner }),
     });
+    if (owner && databaseUrl !== null) await secureRows(database, owner);
     const contracts = new WaitingContracts(database, waiting);
     return { store, database, contracts };
   } catch (error) {
     await database.close().catch(() => {});
     throw error;
   }
+}
+
+/** Throws if the policies apply to the service itself, or if they are `required` and not possible. */
+async function secureRows(database: Database, { rowSecurity, log }: StoreOwner): Promise<void> {
+  await checkTableOwner(database);
+  if (rowSecurity === 'off') return;
+  const tenantRole = await prepareTenantRole(database);
+  if ('role' in tenantRole) return database.setTenantRole(tenantRole.role);
+  const { problem } = tenantRole;
+  if (rowSecurity === 'required') throw new RowSecurityUnavailable(`ROW_SECURITY=required is not possible: ${problem}`);
+  log.warn({ problem }, 'row-level security is not in use');
 }
 
 /** Like `openStoreAndDatabase`, for a program that does not act as the active process. */

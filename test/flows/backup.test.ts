@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import pg from 'pg';
 import { describe, expect, inject, it } from 'vitest';
 import { type Deployment, makePgliteDeployment, makePostgresDeployment } from '../support/deployment.ts';
 import { connect, register, waitForCommand } from '../support/device.ts';
@@ -39,6 +40,13 @@ async function check(at: TestService, { lamp, done, open, firmware }: Awaited<Re
   await device.close(0);
 }
 
+async function dropRole({ databaseUrl }: Deployment): Promise<void> {
+  const client = new pg.Client({ connectionString: `${inject('postgresUrl')}/postgres` });
+  await client.connect();
+  await client.query(`drop role ${new URL(databaseUrl ?? '').pathname.slice(1)}_tenant`);
+  await client.end();
+}
+
 describe.runIf(inject('postgresUrl'))('a dump of PostgreSQL, the artifacts and the keys', () => {
   const run = (name: string, args: string[]) =>
     execFileSync(postgresProgram(name), args, { env: { ...process.env, LC_ALL: 'C' }, stdio: 'pipe' });
@@ -58,14 +66,18 @@ describe.runIf(inject('postgresUrl'))('a dump of PostgreSQL, the artifacts and t
     if (folder !== null) cpSync(join(source.env.DATA_DIR ?? '', folder), join(backup, folder), { recursive: true });
     await at.stop();
 
-    run('pg_restore', ['--no-owner', '--exit-on-error', `--dbname=${target.databaseUrl}`, join(backup, 'dump')]);
+    // The server of the copy does not have the role of tenants.
+    await source.remove();
+    await dropRole(source);
+    const options = ['--no-owner', '--no-privileges', '--exit-on-error', `--dbname=${target.databaseUrl}`];
+    run('pg_restore', [...options, join(backup, 'dump')]);
     if (folder !== null) cpSync(join(backup, folder), join(target.env.DATA_DIR ?? '', folder), { recursive: true });
     const { DATABASE_URL, DATA_DIR } = target.env as Record<string, string>;
     const restored = await startService({ ...settings, ...{ DATABASE_URL, DATA_DIR } } as Record<string, string>);
     await check(restored, filled);
     await restored.stop();
     rmSync(backup, { recursive: true });
-    await Promise.all([source.remove(), target.remove()]);
+    await target.remove();
   });
 });
 

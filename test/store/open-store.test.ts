@@ -1,8 +1,9 @@
 import { afterEach, describe, expect, inject, it } from 'vitest';
 import { SocketLock } from '../../src/store/lock/socket-lock.ts';
-import { openStoreAndDatabase, type StoreOwner } from '../../src/store/open.ts';
-import { silentLog } from '../support/lock-parts.ts';
-import { freshDatabase } from '../support/store.ts';
+import { openStoreAndDatabase, type RowSecurity, type StoreOwner } from '../../src/store/open.ts';
+import { newId } from '../support/actor-commits.ts';
+import { recordingLog, silentLog } from '../support/lock-parts.ts';
+import { freshDatabase, ownedDatabase } from '../support/store.ts';
 import { sql } from '../support/write-oracle.ts';
 
 const serverUrl = inject('postgresUrl');
@@ -14,6 +15,7 @@ afterEach(async () => {
 describe.runIf(serverUrl)('the check of a store that is opened', () => {
   const owner = (check: NonNullable<StoreOwner['check']>): StoreOwner => ({
     ...{ lock: new SocketLock('/nowhere'), log: silentLog, signal: new AbortController().signal, check },
+    rowSecurity: 'on',
   });
   const tables = (url: string) => sql(url, `select 1 from pg_class where relnamespace = 'public'::regnamespace`);
 
@@ -36,5 +38,33 @@ describe.runIf(serverUrl)('the check of a store that is opened', () => {
     );
     await store.close();
     expect(await tables(url)).not.toEqual([]);
+  });
+});
+
+describe.runIf(serverUrl)('row-level security of a store that is opened', () => {
+  async function open(url: string, rowSecurity: RowSecurity) {
+    const { log, lines } = recordingLog();
+    const owner = { lock: new SocketLock('/nowhere'), log, signal: new AbortController().signal, rowSecurity };
+    const { store } = await openStoreAndDatabase({ databaseUrl: url, dataDir: '/nowhere' }, owner);
+    closing.push(() => store.close());
+    return { store, warnings: lines.filter(({ level }) => level === 'warn') };
+  }
+
+  it('needs no superuser', async () => {
+    const { url, drop } = await ownedDatabase(serverUrl ?? '');
+    closing.push(drop);
+    const { store, warnings } = await open(url, 'required');
+    expect(warnings).toEqual([]);
+    expect((await store.records.homes(newId(), 10)).items).toEqual([]);
+  });
+
+  it('is missing with a warning if the service may not create a role, and fails where it is required', async () => {
+    const { url, drop } = await ownedDatabase(serverUrl ?? '', 'nocreaterole');
+    closing.push(drop);
+    const { store, warnings } = await open(url, 'on');
+    expect(warnings).toMatchObject([{ fields: { problem: 'permission denied to create role' } }]);
+    expect((await store.records.homes(newId(), 10)).items).toEqual([]);
+    await expect(open(url, 'required')).rejects.toThrow('ROW_SECURITY=required is not possible: permission denied');
+    expect((await open(url, 'off')).warnings).toEqual([]);
   });
 });

@@ -9,6 +9,7 @@ import { connectPglite, connectPostgres } from '../../src/store/postgres/connect
 import type { Database } from '../../src/store/postgres/database.ts';
 import { migrate } from '../../src/store/postgres/migrate.ts';
 import { createStore } from '../../src/store/postgres/store.ts';
+import { prepareTenantRole } from '../../src/store/postgres/tenant-role.ts';
 import { MemoryDatabase } from './memory-store/database.ts';
 import { openMemoryStore } from './memory-store/store.ts';
 import { copyPglite } from './pglite.ts';
@@ -39,6 +40,30 @@ async function makeTemplate(serverUrl: string): Promise<void> {
     await database.close();
     await client.query(`alter database ${temporary} rename to ${TEMPLATE}`);
   });
+}
+
+/** A PostgreSQL database of a role that is no superuser, with its URL as this role. Empty. */
+export async function ownedDatabase(
+  serverUrl: string,
+  attributes = 'createrole',
+): Promise<FreshDatabase & { owner: string; asAdmin(sql: string): Promise<void> }> {
+  const { url, drop } = await freshDatabase(serverUrl, true);
+  const name = new URL(url).pathname.slice(1);
+  const owner = `${name}_owner`;
+  const runAsAdmin = (sql: string): Promise<void> =>
+    asAdmin(serverUrl, async (client) => void (await client.query(sql)));
+  await runAsAdmin(`create role ${owner} login ${attributes}`);
+  await runAsAdmin(`alter database ${name} owner to ${owner}`);
+  const ownUrl = new URL(url);
+  ownUrl.username = owner;
+  return {
+    ...{ url: ownUrl.href, owner, asAdmin: runAsAdmin },
+    async drop() {
+      await drop();
+      await runAsAdmin(`drop role if exists ${name}_tenant`);
+      await runAsAdmin(`drop role ${owner}`);
+    },
+  };
 }
 
 /** A new PostgreSQL database; `drop` removes it even if there are connections. */
@@ -104,10 +129,19 @@ export async function openSharedPglite(): Promise<{ backend: Backend; close(): P
   return { backend, close: () => database.close() };
 }
 
-/** A new database on PostgreSQL. */
+/** From now on the statements of tenants are subject to row-level security. Returns the role. */
+export async function enableRowSecurity(database: Database): Promise<string> {
+  const prepared = await prepareTenantRole(database);
+  if ('problem' in prepared) throw new Error(prepared.problem);
+  database.setTenantRole(prepared.role);
+  return prepared.role;
+}
+
+/** A new database on PostgreSQL, with row-level security. */
 export async function openPostgres(serverUrl: string): Promise<{ backend: Backend; close(): Promise<void> }> {
   const { url, drop } = await freshDatabase(serverUrl);
   const database = connectPostgres(url);
+  await enableRowSecurity(database);
   const backend: Backend = { name: 'PostgreSQL', store: createStore(database), database, url };
   return {
     backend,

@@ -13,10 +13,11 @@ const watched: Readonly<Record<string, string | null>> = {
 
 /*
  * Compares each writing transaction of a service, at its commit, with the owner of the row's shard at that time: a write
- * by the session of another node is a violation, as is one of a node whose epoch was raised.
+ * by the session of another node is a violation, as is one of a node whose epoch was raised. The triggers run as their
+ * owner: statements of one tenant run as a role that has no access to these tables.
  */
 const checkWriter = (table: string, shard: string | null): string => `
-  create function check_writer_of_${table}() returns trigger language plpgsql as $$
+  create function check_writer_of_${table}() returns trigger language plpgsql security definer as $$
     declare writer uuid; current shards; changed ${table};
   begin
     changed := case when tg_op = 'DELETE' then old else new end;

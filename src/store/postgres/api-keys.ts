@@ -5,7 +5,7 @@ import type { EpochMs, Uuid } from '../../domain/values.ts';
 import { DROPPED_ANSWER } from '../contract/idempotency.ts';
 import { type ApiKey, type ApiKeyStore, keySubject } from '../contract/members.ts';
 import type { Database, SqlValue } from './database.ts';
-import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
+import { idempotencyCte, idempotencyParameter, idempotentScope } from './idempotency.ts';
 import { pageOf } from './keyset-pagination.ts';
 
 interface KeyRow {
@@ -69,6 +69,7 @@ export const apiKeyStore = (database: Database): ApiKeyStore => ({
   async insert(key, idempotency) {
     await database.write({
       name: 'key_insert',
+      scope: idempotentScope(key.tenantId, idempotency),
       text: `with made as (insert into api_keys (${columns}) values (${placeholders}) returning prefix), ${idempotencyCte(13, 'made')}
         select prefix from made`,
       values: [...valuesOf(key), idempotencyParameter(idempotency)],
@@ -87,6 +88,7 @@ export const apiKeyStore = (database: Database): ApiKeyStore => ({
   async list(tenantId, userId, limit, after) {
     const rows = await database.read<KeyRow>({
       name: userId === null ? 'keys' : 'keys_of_user',
+      scope: { tenantId },
       text: `select ${columns} from api_keys
         where tenant_id = $1 and (created_at, prefix collate "C") < ($2, $3) ${userId === null ? '' : 'and user_id = $5'}
         order by created_at desc, prefix collate "C" desc limit $4`,

@@ -110,6 +110,7 @@ export const auditChainStore = (database: Database): AuditChainStore => ({
   entries: (tenantId, after, upTo, limit) =>
     database.read<{ position: number; at: EpochMs; content: Json }>({
       name: `audit_chain_entries${tenantId === null ? '_service' : ''}`,
+      ...(tenantId !== null && { scope: { tenantId } }),
       text: entriesQuery(tenantId),
       values: tenantId === null ? [after, upTo, limit] : [after, upTo, limit, tenantId],
     }),
@@ -117,6 +118,7 @@ export const auditChainStore = (database: Database): AuditChainStore => ({
   async blocks(tenantId, after, limit) {
     const rows = await database.read<BlockRow>({
       name: 'audit_blocks',
+      ...(tenantId !== null && { scope: { tenantId } }),
       text: `select ${blockColumns} from audit_blocks where tenant_id = $1 and sequence > $2 order by sequence limit $3`,
       values: [tenantId ?? NIL_UUID, after, limit],
     });

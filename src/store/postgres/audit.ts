@@ -83,6 +83,7 @@ export const auditStore = (database: Database): AuditStore => ({
       rows_edge: EntryPosition | null;
     }>({
       name: `audit_list${tenantId === null ? '_service' : ''}${subject === null ? '' : '_subject'}`,
+      ...(tenantId !== null && { scope: { tenantId } }),
       text: listQuery(tenantId, subject !== null),
       values: [tenantId, at, id, n, from, sparse ? MAX_SCANNED : limit + 1, limit + 1, subject, by, action],
     });

@@ -3,7 +3,7 @@ import { isPerson } from '../../domain/policy.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { ChangeRequestInsertion, ChangeRequestStore } from '../contract/change-requests.ts';
 import type { Database } from './database.ts';
-import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
+import { idempotencyCte, idempotencyParameter, idempotentScope } from './idempotency.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
 
 interface Row extends Pick<ChangeRequest, 'id' | 'operation' | 'subject' | 'input' | 'base' | 'preview' | 'digest'> {
@@ -46,6 +46,7 @@ export const changeRequestStore = (database: Database): ChangeRequestStore => ({
     const { requestedBy } = one;
     const rows = await database.write<{ result: ChangeRequestInsertion }>({
       name: 'change_request_insert',
+      scope: idempotentScope(one.tenantId, idempotency),
       text: `with waiting as (
           select id, ${isRequester} as own,
             id = $17::uuid or operation = $3 and subject = $4 and ${isRequester} as replaced
@@ -98,6 +99,7 @@ export const changeRequestStore = (database: Database): ChangeRequestStore => ({
     const waiting = waitingAt === undefined ? '' : ` and ${isWaiting} and expires_at > $5`;
     const rows = await database.read<Row>({
       name: waitingAt === undefined ? 'change_requests' : 'change_requests_waiting',
+      scope: { tenantId },
       text: `select ${columns} from change_requests where tenant_id = $1 and (created_at, id) < ($2, $3)${waiting}
         order by created_at desc, id desc limit $4`,
       values: [tenantId, ...descendingStart(after), limit + 1, ...(waitingAt === undefined ? [] : [waitingAt])],

@@ -57,6 +57,7 @@ export function commandStore(database: Database, batchSize = 10_000): CommandSto
     async list(tenantId, deviceId, limit, after) {
       const rows = await database.read<ActorRow & { created_at: EpochMs }>({
         name: 'commands_list',
+        scope: { tenantId },
         text: `select ${actorColumns('command')} from commands
           where device_id = $1 and tenant_id = $2 and (created_at, id) < ($3, $4)
           order by created_at desc, id desc limit $5`,
@@ -69,6 +70,7 @@ export function commandStore(database: Database, batchSize = 10_000): CommandSto
     async byToken(tenantId, deviceId, tokenHash) {
       const [row] = await database.read<{ id: Uuid; device_id: Uuid }>({
         name: 'commands_by_token',
+        scope: { tenantId },
         text: `select id, device_id from commands
           where token_hash = $1 and tenant_id = $2 and device_id = coalesce($3::uuid, device_id)`,
         values: [tokenHash, tenantId, deviceId],
@@ -81,6 +83,7 @@ export function commandStore(database: Database, batchSize = 10_000): CommandSto
     async awaitingConfirmation(tenantId, now, limit, after, deviceIds) {
       const rows = await database.read<ActorRow & { created_at: EpochMs }>({
         name: deviceIds === undefined ? 'commands_awaiting' : 'commands_awaiting_among',
+        scope: { tenantId },
         text: `select ${actorColumns('command')} from commands
           where tenant_id = $1 and token_hash is not null and status = 'awaiting_confirmation' and (created_at, id) < ($2, $3)
             and (context->'confirmation'->>'expiresAt')::bigint > $4

@@ -7,6 +7,7 @@ import { StoreUnavailable } from '../contract.ts';
 import { faultOf, isConnectionLost, unavailable } from './faults.ts';
 import { PreparedStatements } from './prepared-statements.ts';
 import type { ServerSessions } from './server-sessions.ts';
+import { TenantQueries, type TenantScope } from './tenant-query.ts';
 
 /** A buffer is in the binary format of its type. */
 export type SqlValue = string | number | boolean | null | Buffer;
@@ -18,6 +19,8 @@ export interface Statement {
   values?: readonly SqlValue[];
   /** Not retried: the caller has its own retry policy. */
   noRetry?: true;
+  /** It reads and writes rows of this tenant alone; `setTenantRole` makes the database ensure it. */
+  scope?: TenantScope;
 }
 
 /** Runs a statement in a transaction. Without values `text` may contain several statements. */
@@ -42,6 +45,8 @@ export interface Database extends SizeReporter {
   readonly preparedStatements: number;
   /** Discards the plans of all prepared statements, because the tables have grown. */
   discardPlans(): void;
+  /** From now on statements with a `scope` run as this role, which row-level security limits to the rows of a tenant. */
+  setTenantRole(role: string): void;
   close(): Promise<void>;
 }
 
@@ -68,6 +73,7 @@ export class PooledDatabase implements Database {
   readonly #sessions: ServerSessions | null;
   readonly #afterClose: () => Promise<void>;
   readonly #statements = new PreparedStatements();
+  #tenantQueries: TenantQueries | null = null;
   #closed = false;
 
   /**
@@ -97,6 +103,10 @@ export class PooledDatabase implements Database {
 
   discardPlans(): void {
     this.#statements.discardPlans();
+  }
+
+  setTenantRole(role: string): void {
+    this.#tenantQueries = new TenantQueries(role, (client, name) => this.#statements.add(client, name));
   }
 
   read<Row extends object>(statement: Statement): Promise<Row[]> {
@@ -160,7 +170,12 @@ export class PooledDatabase implements Database {
     let broken = false;
     try {
       // pg does not change the array of values, so no copy is needed.
-      const result = await client.query<Row>(this.#statements.admit(client, statement) as pg.QueryConfig);
+      const config = this.#statements.admit(client, statement) as pg.QueryConfig;
+      const { scope } = statement;
+      const result =
+        scope === undefined || this.#tenantQueries === null
+          ? await client.query<Row>(config)
+          : await this.#tenantQueries.query<Row>(client, config, scope);
       this.answeredStatements += 1;
       return result.rows;
     } catch (error) {

@@ -88,12 +88,22 @@ async function withActivationLock<T>(database: Database, work: () => Promise<T>)
 }
 
 export function deviceStore(database: Database, counts: DeviceCounts, pages = new CoalescedReads()): DeviceStore {
-  const ids = async (name: string, text: string, values: readonly SqlValue[]): Promise<Uuid[]> =>
-    (await database.read<{ id: Uuid }>({ name, text: `select id from devices where ${text}`, values })).map(
-      (row) => row.id,
-    );
-  const count = (name: string, condition: string, values: readonly SqlValue[]): Promise<number> =>
-    countRows(database, name, `devices where ${condition}`, values);
+  const ids = async (
+    name: string,
+    condition: string,
+    values: readonly SqlValue[],
+    tenantId: Uuid | null,
+  ): Promise<Uuid[]> => {
+    const text = `select id from devices where ${condition}`;
+    const statement = { name, text, values, ...(tenantId !== null && { scope: { tenantId } }) };
+    return (await database.read<{ id: Uuid }>(statement)).map((row) => row.id);
+  };
+  const count = (
+    name: string,
+    condition: string,
+    values: readonly SqlValue[],
+    tenantId: Uuid | null,
+  ): Promise<number> => countRows(database, name, `devices where ${condition}`, values, tenantId);
 
   return {
     async list(tenantId, filter, limit, after) {
@@ -103,6 +113,7 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
       // subquery.
       const statement = {
         name: `devices_list${name}`,
+        scope: { tenantId },
         text: `select coalesce(json_agg(page), '[]') as rows from (${page}) page`,
         values: [tenantId, ...descendingStart(after), limit + 1, ...values],
       };
@@ -115,6 +126,7 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
       if (wanted.length === 0) return [];
       return database.read<DeviceRow>({
         name: 'devices_find',
+        scope: { tenantId },
         text: `${listed} and d.id = any($2::uuid[])`,
         values: [tenantId, idArray(wanted)],
       });
@@ -126,14 +138,16 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
         `room_id = $2 and tenant_id = $1 and not revoked and not deleted and ($3::text is null or category = $3)
          order by created_at, id`,
         [tenantId, roomId, category ?? null],
+        tenantId,
       ),
 
     count: (tenantId) =>
-      counts.of(tenantId, () => count('devices_count', 'tenant_id = $1 and not deleted', [tenantId])),
+      counts.of(tenantId, () => count('devices_count', 'tenant_id = $1 and not deleted', [tenantId], tenantId)),
     async within(tenantId, restriction) {
       const { homes = [], rooms = [], devices = [], groups = [], categories = null } = restriction;
       return database.read<Pick<DeviceRow, 'id' | 'homeId' | 'roomId'>>({
         name: 'devices_within',
+        scope: { tenantId },
         text: `select d.id, d.home_id as "homeId", d.room_id as "roomId" from devices d
           where d.tenant_id = $1 and not d.deleted
             and (not $2 or d.home_id = any($3::uuid[]) or d.room_id = any($4::uuid[]) or d.id = any($5::uuid[])
@@ -147,14 +161,29 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
       });
     },
     withActivationLock: (work) => withActivationLock(database, work),
-    countActive: () => count('devices_active', 'not revoked and not deleted', []),
+    countActive: () => count('devices_active', 'not revoked and not deleted', [], null),
     countActiveInHome: (tenantId, homeId) =>
-      count('devices_in_home', 'home_id = $2 and tenant_id = $1 and not revoked and not deleted', [tenantId, homeId]),
+      count(
+        'devices_in_home',
+        'home_id = $2 and tenant_id = $1 and not revoked and not deleted',
+        [tenantId, homeId],
+        tenantId,
+      ),
 
     placedIn: (tenantId, place) =>
       'homeId' in place
-        ? ids('devices_placed_home', 'home_id = $2 and tenant_id = $1 and not deleted', [tenantId, place.homeId])
-        : ids('devices_placed_room', 'room_id = $2 and tenant_id = $1 and not deleted', [tenantId, place.roomId]),
+        ? ids(
+            'devices_placed_home',
+            'home_id = $2 and tenant_id = $1 and not deleted',
+            [tenantId, place.homeId],
+            tenantId,
+          )
+        : ids(
+            'devices_placed_room',
+            'room_id = $2 and tenant_id = $1 and not deleted',
+            [tenantId, place.roomId],
+            tenantId,
+          ),
 
     validKeys: (wanted) => validKeys(database, wanted),
     keyHistory: (deviceId) => keyHistoryOf(database, deviceId),
@@ -177,12 +206,13 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
     lastSeen: (wanted) => lastSeen(database, wanted),
     online(shards) {
       const { suffix, condition, values } = inShards(shards, shardInSql('tenant_id'), 1);
-      return ids(`devices_online${suffix}`, `online and not deleted${condition}`, values);
+      return ids(`devices_online${suffix}`, `online and not deleted${condition}`, values, null);
     },
 
     async states(tenantId, wanted) {
       const rows = await database.read<StateRow>({
         name: wanted ? 'states_of' : 'states_all',
+        scope: { tenantId },
         text: `select id, ${contextField('state')} as state, (${contextField('stateVersion')} #>> '{}')::bigint as state_version,
             (${contextField('reportedAt')} #>> '{}')::bigint as reported_at
           from devices where tenant_id = $1 and not deleted${wanted ? ' and id = any($2::uuid[])' : ''}`,

@@ -1,7 +1,7 @@
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { FirmwareSigningStore } from '../contract/firmware-signing.ts';
 import type { Database } from './database.ts';
-import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
+import { idempotencyCte, idempotencyParameter, idempotentScope } from './idempotency.ts';
 
 interface KeyRow {
   key_id: string;
@@ -17,6 +17,7 @@ export const firmwareSigningStore = (database: Database): FirmwareSigningStore =
   async find(tenantId) {
     const rows = await database.read<Row>({
       name: 'firmware_signing',
+      scope: { tenantId },
       text: `select coalesce(s.required, false) as required, k.key_id, k.public_key, k.name, k.added_by, k.created_at
         from (select $1::uuid as tenant_id) t left join firmware_signing s using (tenant_id)
           left join firmware_keys k using (tenant_id)
@@ -37,6 +38,7 @@ export const firmwareSigningStore = (database: Database): FirmwareSigningStore =
   async addKey(tenantId, key, most, idempotency) {
     const rows = await database.write({
       name: 'firmware_key_insert',
+      scope: idempotentScope(tenantId, idempotency),
       text: `with made as (
           insert into firmware_keys (tenant_id, key_id, public_key, name, added_by, created_at)
           select $1::uuid, $2, $3, $4, $5::uuid, $6::bigint
@@ -58,6 +60,7 @@ export const firmwareSigningStore = (database: Database): FirmwareSigningStore =
   async removeKey(tenantId, keyId) {
     const rows = await database.write({
       name: 'firmware_key_delete',
+      scope: { tenantId },
       text: 'delete from firmware_keys where tenant_id = $1 and key_id = $2 returning key_id',
       values: [tenantId, keyId],
     });
@@ -67,6 +70,7 @@ export const firmwareSigningStore = (database: Database): FirmwareSigningStore =
   async setRequired(tenantId, required) {
     await database.write({
       name: 'firmware_signing_set',
+      scope: { tenantId },
       text: `insert into firmware_signing (tenant_id, required) values ($1, $2)
         on conflict (tenant_id) do update set required = excluded.required`,
       values: [tenantId, required],

@@ -2,7 +2,7 @@ import type { FirmwareStatus } from '../../domain/firmware.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { FirmwareRelease, FirmwareStore } from '../contract/firmware.ts';
 import { type Database, idArray } from './database.ts';
-import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
+import { idempotencyCte, idempotencyParameter, idempotentScope } from './idempotency.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
 
 interface Row {
@@ -53,6 +53,7 @@ export const firmwareStore = (database: Database): FirmwareStore => ({
     const { artifact } = release;
     const rows = await database.write({
       name: 'firmware_insert',
+      scope: idempotentScope(release.tenantId, idempotency),
       text: `with made as (insert into firmware (${columns})
           values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
           on conflict do nothing returning id), ${idempotencyCte(18, 'made')}
@@ -71,6 +72,7 @@ export const firmwareStore = (database: Database): FirmwareStore => ({
     const { artifact } = release;
     await database.write({
       name: 'firmware_update',
+      scope: idempotentScope(release.tenantId, idempotency),
       text: `with made as (update firmware set notes = $3, status = $4, rollout_percent = $5, url = $6, checksum = $7,
             artifact = $8, artifact_bytes = $9, released_at = $10, size = $11, signature = $12, signature_key_id = $13,
             released_by = $14
@@ -87,6 +89,7 @@ export const firmwareStore = (database: Database): FirmwareStore => ({
   async find(tenantId, id) {
     const [row] = await database.read<Row>({
       name: 'firmware',
+      scope: { tenantId },
       text: `select ${columns} from firmware where id = $1 and tenant_id = $2`,
       values: [id, tenantId],
     });
@@ -105,6 +108,7 @@ export const firmwareStore = (database: Database): FirmwareStore => ({
   async list(tenantId, { deviceType, status }, limit, after) {
     const rows = await database.read<Row>({
       name: 'firmware_list',
+      scope: { tenantId },
       text: `select ${columns} from firmware where tenant_id = $1 and (created_at, id) < ($2, $3)
           and ($4::text is null or device_type = $4) and ($5::text is null or status = $5)
         order by created_at desc, id desc limit $6`,
@@ -116,6 +120,7 @@ export const firmwareStore = (database: Database): FirmwareStore => ({
   async released(tenantId, deviceType) {
     const rows = await database.read<Row>({
       name: 'firmware_released',
+      scope: { tenantId },
       text: `select ${columns} from firmware where tenant_id = $1 and device_type = $2 and status = 'released'`,
       values: [tenantId, deviceType],
     });
@@ -125,6 +130,7 @@ export const firmwareStore = (database: Database): FirmwareStore => ({
   async countArtifacts(tenantId) {
     const [row] = await database.read<{ count: number; bytes: number }>({
       name: 'firmware_artifacts',
+      scope: { tenantId },
       text: `select count(*)::integer as count, coalesce(sum(artifact_bytes), 0)::bigint as bytes
         from firmware where tenant_id = $1 and artifact is not null`,
       values: [tenantId],

@@ -2,7 +2,7 @@ import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { Group, RecordStore } from '../contract.ts';
 import { countRows } from './count-rows.ts';
 import { type Database, idArray } from './database.ts';
-import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
+import { idempotencyCte, idempotencyParameter, idempotentScope } from './idempotency.ts';
 import { pageOf } from './keyset-pagination.ts';
 
 interface GroupRow {
@@ -39,6 +39,7 @@ export function groupStore(database: Database): GroupStore {
   const find = async (tenantId: Uuid, slug: string): Promise<Group | null> => {
     const [row] = await database.read<GroupRow>({
       name: 'group',
+      scope: { tenantId },
       text: `${select} where g.tenant_id = $1 and g.slug = $2`,
       values: [tenantId, slug],
     });
@@ -51,6 +52,7 @@ export function groupStore(database: Database): GroupStore {
     async insertGroup(group, idempotency) {
       const rows = await database.write({
         name: 'group_insert',
+        scope: idempotentScope(group.tenantId, idempotency),
         text: `with made as (
             insert into groups (tenant_id, slug, name, description, created_at) values ($1, $2, $3, $4, $5)
             on conflict do nothing returning tenant_id, slug),
@@ -75,6 +77,7 @@ export function groupStore(database: Database): GroupStore {
     async joinGroup(tenantId, slug, deviceIds, idempotency) {
       const joined = await database.write({
         name: 'group_join',
+        scope: idempotentScope(tenantId, idempotency),
         text: `with found as (select tenant_id, slug from groups where tenant_id = $1 and slug = $2 for key share),
           joined as (
             insert into group_members (tenant_id, slug, device_id)
@@ -89,6 +92,7 @@ export function groupStore(database: Database): GroupStore {
     async leaveGroup(tenantId, slug, deviceId) {
       const rows = await database.write({
         name: 'group_leave',
+        scope: { tenantId },
         text: 'delete from group_members where tenant_id = $1 and slug = $2 and device_id = $3 returning slug',
         values: [tenantId, slug, deviceId],
       });
@@ -98,6 +102,7 @@ export function groupStore(database: Database): GroupStore {
     async deleteGroup(tenantId, slug) {
       const rows = await database.write({
         name: 'group_delete',
+        scope: { tenantId },
         text: 'delete from groups where tenant_id = $1 and slug = $2 returning slug',
         values: [tenantId, slug],
       });
@@ -112,6 +117,7 @@ export function groupStore(database: Database): GroupStore {
           : `and g.slug = any(array(select jsonb_array_elements_text($${3 + start.length}::jsonb)))`;
       const rows = await database.read<GroupRow>({
         name: `${after ? 'groups_after' : 'groups_first'}${slugs === undefined ? '' : '_among'}`,
+        scope: { tenantId },
         text: `${select} where g.tenant_id = $1 ${after ? 'and (g.created_at, g.slug) < ($3, $4)' : ''} ${among}
           order by g.created_at desc, g.slug desc limit $2`,
         values: [tenantId, limit + 1, ...start, ...(slugs === undefined ? [] : [JSON.stringify(slugs)])],
@@ -119,6 +125,6 @@ export function groupStore(database: Database): GroupStore {
       return pageOf(rows.map(groupOf), limit, ({ createdAt, slug }) => ({ createdAt, id: slug }));
     },
 
-    countGroups: (tenantId) => countRows(database, 'groups_count', 'groups where tenant_id = $1', [tenantId]),
+    countGroups: (tenantId) => countRows(database, 'groups_count', 'groups where tenant_id = $1', [tenantId], tenantId),
   };
 }

@@ -1,8 +1,9 @@
 import { createHash, hash } from 'node:crypto';
-import type { JsonObject } from '../../domain/values.ts';
+import type { JsonObject, Uuid } from '../../domain/values.ts';
 import { DROPPED_ANSWER, type IdempotencyRow, type IdempotencyStore } from '../contract.ts';
 import type { Database } from './database.ts';
 import { IDEMPOTENCY_CONFLICT } from './faults.ts';
+import type { TenantScope } from './tenant-query.ts';
 
 type Key = Pick<IdempotencyRow, 'principal' | 'method' | 'path' | 'key'>;
 
@@ -71,6 +72,12 @@ export const idempotencyCte = (n: number, provided: string): string =>
 /** The parameter for `idempotencyCte`. */
 export const idempotencyParameter = (row: IdempotencyRow | null | undefined): string | null =>
   row ? JSON.stringify([idempotencyInput(row)]) : null;
+
+/** Scope of a statement of a tenant with `idempotencyCte`. */
+export const idempotentScope = (tenantId: Uuid, row: IdempotencyRow | null | undefined): TenantScope => ({
+  tenantId,
+  idempotencyKey: row ? digestOf(row) : null,
+});
 
 interface Row {
   principal: string;

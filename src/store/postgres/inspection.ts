@@ -76,6 +76,7 @@ export const inspectionStore = (database: Database): InspectionStore => ({
     const start: SqlValue[] = [tenantId, ...descendingStart(after)];
     const rows = await database.read<ListedRow>({
       name: `inspect_${kind}${name}${states === null ? '' : '_states'}`,
+      scope: { tenantId },
       text:
         states === null
           ? `select ${columns}, ${of} as name ${where} limit $4`
@@ -91,6 +92,7 @@ export const inspectionStore = (database: Database): InspectionStore => ({
     if (page.next !== null || states === null) return page;
     const [edge] = await database.read<{ created_at: EpochMs; id: string }>({
       name: `inspect_${kind}${name}_edge`,
+      scope: { tenantId },
       text: `select created_at, id ${where} offset ${MAX_SCANNED - 1} limit 1`,
       values: start,
     });
@@ -101,6 +103,7 @@ export const inspectionStore = (database: Database): InspectionStore => ({
     const { name, columns } = tableOf(kind);
     const [row] = await database.read<ActorRow>({
       name: `inspect_one_${kind}`,
+      scope: { tenantId },
       text: `select ${actorColumns(kind)} from ${name}
         where id = $1 and tenant_id = $2${columns.deleted ? ' and not deleted' : ''}`,
       values: [id, tenantId],
@@ -120,6 +123,7 @@ export const inspectionStore = (database: Database): InspectionStore => ({
   async journal(tenantId, { kind, id }, limit, before) {
     const rows = await database.read<JournalColumns>({
       name: 'inspect_journal',
+      scope: { tenantId },
       text: `select ${journalColumns} from journal
         where id = $1 and kind = $2 and tenant_id = $3 and version < $4 order by version desc limit $5`,
       values: [id, kind, tenantId, before ?? Number.MAX_SAFE_INTEGER, limit],

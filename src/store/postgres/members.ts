@@ -3,7 +3,7 @@ import type { EpochMs, Uuid } from '../../domain/values.ts';
 import { DROPPED_ANSWER } from '../contract/idempotency.ts';
 import { type Invitation, keySubject, type Member, type MemberStore } from '../contract/members.ts';
 import type { Database } from './database.ts';
-import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
+import { idempotencyCte, idempotencyParameter, idempotentScope } from './idempotency.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
 
 interface MemberRow {
@@ -56,6 +56,7 @@ export const memberStore = (database: Database): MemberStore => ({
   async list(tenantId, now, limit, after) {
     const rows = await database.read<MemberRow>({
       name: 'members',
+      scope: { tenantId },
       text: `select * from ${members} where (created_at, id) < ($3, $4) order by created_at desc, id desc limit $5`,
       values: [tenantId, now, ...descendingStart(after), limit + 1],
     });
@@ -65,6 +66,7 @@ export const memberStore = (database: Database): MemberStore => ({
   async find(tenantId, id, now) {
     const [row] = await database.read<MemberRow>({
       name: 'member',
+      scope: { tenantId },
       text: `select * from ${members} where id = $3`,
       values: [tenantId, now, id],
     });
@@ -74,6 +76,7 @@ export const memberStore = (database: Database): MemberStore => ({
   async byEmail(tenantId, email, now) {
     const [row] = await database.read<MemberRow>({
       name: 'member_by_email',
+      scope: { tenantId },
       text: `select * from ${members} where ${folded('email')} = ${folded('$3')} limit 1`,
       values: [tenantId, now, email],
     });
@@ -83,6 +86,7 @@ export const memberStore = (database: Database): MemberStore => ({
   async countInvited(tenantId, now) {
     const [row] = await database.read<{ invited: number }>({
       name: 'members_invited',
+      scope: { tenantId },
       text: `select count(*) as invited from ${validInvitations(2)} where i.tenant_id = $1`,
       values: [tenantId, now],
     });
@@ -92,6 +96,7 @@ export const memberStore = (database: Database): MemberStore => ({
   async countOwners(tenantId) {
     const [row] = await database.read<{ owners: number }>({
       name: 'members_owners',
+      scope: { tenantId },
       text: `select count(*) as owners from users where tenant_id = $1 and role = 'owner'`,
       values: [tenantId],
     });
@@ -102,6 +107,7 @@ export const memberStore = (database: Database): MemberStore => ({
     const { id, tenantId, email, role, invitedBy, createdAt, expiresAt } = invitation;
     await database.write({
       name: 'member_invite',
+      scope: idempotentScope(tenantId, idempotency),
       text: `with made as (
           insert into invitations (id, tenant_id, email, role, invited_by, created_at, expires_at)
           values ($1, $2, $3, $4, $5, $6, $7)
@@ -168,6 +174,7 @@ export const memberStore = (database: Database): MemberStore => ({
   async setRole(tenantId, userId, role) {
     await database.write({
       name: 'member_role',
+      scope: { tenantId },
       text: 'update users set role = $3 where id = $2 and tenant_id = $1',
       values: [tenantId, userId, role],
     });

@@ -3,7 +3,7 @@ import type { Memory, MemoryKind } from '../../domain/memory.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { AgentMemoryStore } from '../contract/memories.ts';
 import { type Database, idArray } from './database.ts';
-import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
+import { idempotencyCte, idempotencyParameter, idempotentScope } from './idempotency.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
 
 interface Row {
@@ -56,6 +56,7 @@ export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
     const { id, tenantId, kind, subject, content, tags, source, writer, adoption, createdAt, expiresAt } = memory;
     const rows = await database.write({
       name: 'memory_insert',
+      scope: idempotentScope(tenantId, idempotency),
       text: `with held as (select count(*) as n from memories where tenant_id = $2),
         needed as (select greatest(n + 1 - $11::bigint, 0) as n from held),
         gone as (
@@ -93,8 +94,9 @@ export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
     const values = [tenantId, ...descendingStart(after), now, kind, subject, tag, suggestion, JSON.stringify(notBy)];
     const rows = await database.read<Row>(
       text === undefined
-        ? { name: 'memories', text: listQuery(''), values: [...values, limit + 1] }
+        ? { name: 'memories', scope: { tenantId }, text: listQuery(''), values: [...values, limit + 1] }
         : {
+            // Without a scope: below a policy the full-text index cannot be used, because `@@` is not leakproof.
             name: 'memories_sought',
             text: listQuery(matchingText),
             values: [...values, toSearchQuery(text), limit + 1],
@@ -106,6 +108,7 @@ export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
   async find(tenantId, ids, now) {
     const rows = await database.read<Row>({
       name: 'memories_by_id',
+      scope: { tenantId },
       text: `select ${columns} from memories where id = any($2::uuid[]) and tenant_id = $1 and ${unexpired('$3')}`,
       values: [tenantId, idArray(ids), now],
     });
@@ -115,6 +118,7 @@ export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
   async adopt(tenantId, id, adoption, idempotency) {
     const [row] = await database.write<Row>({
       name: 'memory_adopt',
+      scope: idempotentScope(tenantId, idempotency),
       text: `with adopted as (
           update memories set adopted_by = $3::jsonb where id = $1 and tenant_id = $2 and ${unexpired('$4')}
           returning ${columns}),
@@ -128,6 +132,7 @@ export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
   async delete(tenantId, id, now) {
     const rows = await database.write({
       name: 'memory_delete',
+      scope: { tenantId },
       text: `delete from memories where id = $1 and tenant_id = $2 and ${unexpired('$3')} returning id`,
       values: [id, tenantId, now],
     });

@@ -18,12 +18,14 @@ export const overviewStore = (database: Database): { overview: OverviewQuery } =
     const [devices, commands, plans] = await Promise.all([
       database.read<{ total: number; online: number }>({
         name: 'overview_devices',
+        scope: { tenantId },
         text: `select (select count(*)::int from devices where tenant_id = $1 and not deleted) as total,
             (select count(*)::int from devices where tenant_id = $1 and online and not deleted) as online`,
         values: [tenantId],
       }),
       database.read<CommandRow>({
         name: 'overview_commands',
+        scope: { tenantId },
         text: `with seen as (
             select device_id, status from commands where tenant_id = $1 and created_at >= $2
             order by created_at desc, id desc limit ${MAX_SCANNED}),
@@ -38,6 +40,7 @@ export const overviewStore = (database: Database): { overview: OverviewQuery } =
       }),
       database.read<{ id: string; name: string | null; since: number }>({
         name: 'overview_plans',
+        scope: { tenantId },
         text: `select id, context->>'name' as name, since from plans
           where tenant_id = $1 and created_at >= $2 and status = 'rollback_failed'
           order by created_at desc, id desc limit ${MAX_LISTED}`,

@@ -8,6 +8,7 @@ export const planStore = (database: Database): PlanStore => ({
   async list(tenantId, limit, after) {
     const rows = await database.read<ActorRow & { created_at: EpochMs }>({
       name: 'plans_list',
+      scope: { tenantId },
       text: `select ${actorColumns('plan')}, created_at from plans where tenant_id = $1 and (created_at, id) < ($2, $3)
         order by created_at desc, id desc limit $4`,
       values: [tenantId, ...descendingStart(after), limit + 1],
@@ -19,6 +20,7 @@ export const planStore = (database: Database): PlanStore => ({
   async open(tenantId) {
     const rows = await database.read<{ id: Uuid }>({
       name: 'plans_open',
+      scope: { tenantId },
       text: 'select id from plans where tenant_id = $1 and not over and quarantine is null order by created_at, id',
       values: [tenantId],
     });
@@ -27,7 +29,8 @@ export const planStore = (database: Database): PlanStore => ({
 
   async awaitingPlanner(limit, after, tenantId) {
     const rows = await database.read<{ id: Uuid; created_at: EpochMs }>({
-      name: 'plans_thought',
+      name: tenantId === undefined ? 'plans_thought' : 'plans_thought_of_tenant',
+      ...(tenantId !== undefined && { scope: { tenantId } }),
       text: `select id, created_at from plans p
         where thought and quarantine is null and (created_at, id) > ($1, $2) and case when $3::uuid is null
           then not exists (select from tenants t where t.id = p.tenant_id and t.suspended) else tenant_id = $3 end

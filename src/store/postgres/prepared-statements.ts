@@ -51,6 +51,12 @@ export class PreparedStatements {
     return statement;
   }
 
+  /** Counts a statement that was prepared in any case. */
+  add(client: ClientBase, name: string): void {
+    this.#names.add(name);
+    this.#clients.get(client)?.names.add(name);
+  }
+
   sizes(): CollectionSizes {
     return { database_connections: this.#clients.size, prepared_names: this.#names.size };
   }

@@ -2,7 +2,7 @@ import type { Proposal } from '../../domain/proposal.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { ProposalStore } from '../contract/proposals.ts';
 import type { Database } from './database.ts';
-import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
+import { idempotencyCte, idempotencyParameter, idempotentScope } from './idempotency.ts';
 import { ascendingStart, descendingStart, pageOf } from './keyset-pagination.ts';
 
 type Row = Omit<Proposal, 'tenantId' | 'deviceId' | 'homeId' | 'askedBy' | 'planId' | 'createdAt' | 'spokenAt'> & {
@@ -41,6 +41,7 @@ export const proposalStore = (database: Database): ProposalStore => ({
     const { id, tenantId, deviceId, homeId, data, note, askedBy, status, reason, steps, memories, phase, planId } = one;
     const rows = await database.write<{ id: Uuid }>({
       name: 'proposal_insert',
+      scope: idempotentScope(tenantId, idempotency),
       text: `with made as (
           insert into proposals (${columns})
           values ($1, $2, $3, $4, $5::jsonb, $6, $7::jsonb, $8, $9, $10::jsonb, $11, $12, $13, $14, $18::jsonb) returning id),
@@ -80,6 +81,7 @@ export const proposalStore = (database: Database): ProposalStore => ({
   async list(tenantId, limit, after) {
     const rows = await database.read<Row>({
       name: 'proposals',
+      scope: { tenantId },
       text: `select ${columns} from proposals where tenant_id = $1 and (created_at, id) < ($2, $3)
         order by created_at desc, id desc limit $4`,
       values: [tenantId, ...descendingStart(after), limit + 1],
@@ -107,7 +109,8 @@ export const proposalStore = (database: Database): ProposalStore => ({
 
   async open(since, limit, after, tenantId) {
     const rows = await database.read<Row>({
-      name: 'proposals_open',
+      name: tenantId === undefined ? 'proposals_open' : 'proposals_open_of_tenant',
+      ...(tenantId !== undefined && { scope: { tenantId } }),
       text: `select ${columns} from proposals p
         where ${isOpen} and created_at > $1 and (created_at, id) > ($2, $3) and case when $4::uuid is null
           then not exists (select from tenants t where t.id = p.tenant_id and t.suspended) else tenant_id = $4 end

@@ -3,7 +3,7 @@ import type { Home, RecordStore, Room } from '../contract.ts';
 import { countRows } from './count-rows.ts';
 import { type Database, idArray } from './database.ts';
 import { groupStore } from './groups.ts';
-import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
+import { idempotencyCte, idempotencyParameter, idempotentScope } from './idempotency.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
 
 interface HomeRow {
@@ -46,6 +46,7 @@ export const recordStore = (database: Database): RecordStore => ({
   async insertHome(home, idempotency) {
     await database.write({
       name: 'home_insert',
+      scope: idempotentScope(home.tenantId, idempotency),
       text: `with made as (insert into homes (${homeColumns}) values ($1, $2, $3, $4, $5) returning id), ${idempotencyCte(6, 'made')}
         select id from made`,
       values: [home.id, home.tenantId, home.name, home.timezone, home.createdAt, idempotencyParameter(idempotency)],
@@ -55,6 +56,7 @@ export const recordStore = (database: Database): RecordStore => ({
   async updateHome(tenantId, id, changes) {
     const [row] = await database.write<HomeRow>({
       name: 'home_update',
+      scope: { tenantId },
       text: `update homes set name = coalesce($3, name), timezone = case when $4 then $5 else timezone end
         where id = $1 and tenant_id = $2 returning ${homeColumns}`,
       values: [id, tenantId, changes.name ?? null, changes.timezone !== undefined, changes.timezone ?? null],
@@ -65,6 +67,7 @@ export const recordStore = (database: Database): RecordStore => ({
   async deleteHome(tenantId, id) {
     const rows = await database.write({
       name: 'home_delete',
+      scope: { tenantId },
       text: 'delete from homes where id = $1 and tenant_id = $2 returning id',
       values: [id, tenantId],
     });
@@ -74,6 +77,7 @@ export const recordStore = (database: Database): RecordStore => ({
   async home(tenantId, id) {
     const [row] = await database.read<HomeRow>({
       name: 'home',
+      scope: { tenantId },
       text: `select ${homeColumns} from homes where id = $1 and tenant_id = $2`,
       values: [id, tenantId],
     });
@@ -83,6 +87,7 @@ export const recordStore = (database: Database): RecordStore => ({
   async homes(tenantId, limit, after, ids = null) {
     const rows = await database.read<HomeRow>({
       name: ids === null ? 'homes' : 'homes_among',
+      scope: { tenantId },
       text: `select ${homeColumns} from homes where tenant_id = $1 and (created_at, id) < ($2, $3)
         ${ids === null ? '' : 'and id = any($5::uuid[])'} order by created_at desc, id desc limit $4`,
       values: [tenantId, ...descendingStart(after), limit + 1, ...(ids === null ? [] : [idArray(ids)])],
@@ -90,11 +95,12 @@ export const recordStore = (database: Database): RecordStore => ({
     return pageOf(rows.map(homeOf), limit, position);
   },
 
-  countHomes: (tenantId) => countRows(database, 'homes_count', 'homes where tenant_id = $1', [tenantId]),
+  countHomes: (tenantId) => countRows(database, 'homes_count', 'homes where tenant_id = $1', [tenantId], tenantId),
 
   async findHomes(tenantId, ids) {
     const rows = await database.read<HomeRow>({
       name: 'homes_find',
+      scope: { tenantId },
       text: `select ${homeColumns} from homes where tenant_id = $1 and id = any($2::uuid[])`,
       values: [tenantId, idArray(ids)],
     });
@@ -104,6 +110,7 @@ export const recordStore = (database: Database): RecordStore => ({
   async insertRoom(room, idempotency) {
     await database.write({
       name: 'room_insert',
+      scope: idempotentScope(room.tenantId, idempotency),
       text: `with made as (insert into rooms (${roomColumns}) values ($1, $2, $3, $4, $5) returning id), ${idempotencyCte(6, 'made')}
         select id from made`,
       values: [room.id, room.tenantId, room.homeId, room.name, room.createdAt, idempotencyParameter(idempotency)],
@@ -113,6 +120,7 @@ export const recordStore = (database: Database): RecordStore => ({
   async deleteRoom(tenantId, homeId, id) {
     const rows = await database.write({
       name: 'room_delete',
+      scope: { tenantId },
       text: 'delete from rooms where id = $1 and tenant_id = $2 and home_id = $3 returning id',
       values: [id, tenantId, homeId],
     });
@@ -120,11 +128,12 @@ export const recordStore = (database: Database): RecordStore => ({
   },
 
   countRooms: (tenantId, homeId) =>
-    countRows(database, 'rooms_count', 'rooms where home_id = $2 and tenant_id = $1', [tenantId, homeId]),
+    countRows(database, 'rooms_count', 'rooms where home_id = $2 and tenant_id = $1', [tenantId, homeId], tenantId),
 
   async room(tenantId, id) {
     const [row] = await database.read<RoomRow>({
       name: 'room',
+      scope: { tenantId },
       text: `select ${roomColumns} from rooms where id = $1 and tenant_id = $2`,
       values: [id, tenantId],
     });
@@ -134,6 +143,7 @@ export const recordStore = (database: Database): RecordStore => ({
   async rooms(tenantId, homeId, limit, after, ids = null) {
     const rows = await database.read<RoomRow>({
       name: ids === null ? 'rooms' : 'rooms_among',
+      scope: { tenantId },
       text: `select ${roomColumns} from rooms where home_id = $2 and tenant_id = $1 and (created_at, id) < ($3, $4)
         ${ids === null ? '' : 'and id = any($6::uuid[])'} order by created_at desc, id desc limit $5`,
       values: [tenantId, homeId, ...descendingStart(after), limit + 1, ...(ids === null ? [] : [idArray(ids)])],
@@ -144,6 +154,7 @@ export const recordStore = (database: Database): RecordStore => ({
   async findRooms(tenantId, ids) {
     const rows = await database.read<RoomRow>({
       name: 'rooms_find',
+      scope: { tenantId },
       text: `select ${roomColumns} from rooms where tenant_id = $1 and id = any($2::uuid[])`,
       values: [tenantId, idArray(ids)],
     });
@@ -153,6 +164,7 @@ export const recordStore = (database: Database): RecordStore => ({
   async roomsOf(tenantId, homeIds, each, only = null) {
     const rows = await database.read<RoomRow>({
       name: only === null ? 'rooms_of' : 'rooms_of_among',
+      scope: { tenantId },
       text: `select room.* from unnest($2::uuid[]) home cross join lateral (
           select ${roomColumns} from rooms where home_id = home and tenant_id = $1
           ${only === null ? '' : 'and (id = any($4::uuid[]) or home_id = any($5::uuid[]))'}
