@@ -96,9 +96,10 @@ describe('twinkeep changes', () => {
     await put({ capabilities: [gate] });
     writeFileSync(file, JSON.stringify({ capabilities: [{ action: 'open_gate' }] }));
     const dryRun = async () => JSON.parse((await run('manifests', 'put', device, file, '--json')).stdout);
-    const [first, second] = [await dryRun(), await dryRun()];
+    const first = await dryRun();
     const refused = await run('changes', 'refuse', first.change_id, '--reason', 'No');
     expect([refused.code, refused.stdout]).toEqual([0, 'refused\n']);
+    const second = await dryRun();
     const wrong = await run('changes', 'confirm', second.change_id, first.dry_run_token);
     expect(wrong.stderr).toContain('403 CONFIRMATION_FAILED');
     const confirmed = await run('changes', 'confirm', second.change_id, second.dry_run_token);
