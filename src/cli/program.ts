@@ -8,6 +8,7 @@ import { addChangeRequests } from './commands/change-requests.ts';
 import { addCognition } from './commands/cognition.ts';
 import { addConfirmations } from './commands/confirmations.ts';
 import { addDemo } from './commands/demo.ts';
+import { addDeviceCas } from './commands/device-cas.ts';
 import { addDeviceCommands } from './commands/device-commands.ts';
 import { addDevices } from './commands/devices.ts';
 import { addFirmware } from './commands/firmware.ts';
@@ -48,6 +49,7 @@ export function makeProgram(io: Io): Command {
   program.commandsGroup('Client:');
   addLogin(program, io);
   addTenant(program, io);
+  addDeviceCas(program, io);
   addHomes(program, io);
   addDevices(program, io);
   addManifests(program, io);

@@ -5,6 +5,7 @@ export const quotaKinds = {
   home_rooms: 'rooms in one home',
   groups: 'groups',
   group_devices: 'devices in one group',
+  cas: 'CAs of devices',
   artifact_mib: 'MiB of firmware artifacts',
 } as const;
 export type QuotaKind = keyof typeof quotaKinds;
@@ -17,7 +18,10 @@ export interface Quotas {
 }
 
 export const defaultQuotas: Quotas = {
-  base: { devices: 10_000, homes: 1_000, home_rooms: 100, groups: 1_000, group_devices: 1_000, artifact_mib: 1_024 },
+  base: {
+    ...{ devices: 10_000, homes: 1_000, home_rooms: 100, groups: 1_000, group_devices: 1_000, cas: 10 },
+    artifact_mib: 1_024,
+  },
   factors: { pro: 10 },
 };
 

@@ -27,7 +27,8 @@ function withSequenceCheck(
   header: MessageHeader,
   fresh: (sequence: AcceptedSequence) => Decision<DeviceContext>,
 ): Decision<DeviceContext> {
-  const { sequenceNumber, messageId } = header;
+  const { messageId } = header;
+  const sequenceNumber = header.sequenceNumber ?? Math.min(context.live.replay.highest + 1, Number.MAX_SAFE_INTEGER);
   switch (judgeSequence(context.live.replay, sequenceNumber, messageId)) {
     case 'fresh': {
       const replay = acceptSequence(context.live.replay, sequenceNumber, messageId);

@@ -82,9 +82,10 @@ export interface VerificationWatch {
 
 /** The fields of a verified envelope that the device actor checks. */
 export interface MessageHeader {
-  sequenceNumber: number;
+  /** Null for a message without one, over a channel that a certificate authenticates: it gets the next number. */
+  sequenceNumber: number | null;
   messageId: string;
-  /** The version of the key that verified the signature. */
+  /** The version of the key that verified the signature, or that was current at the sign-in with a certificate. */
   keyVersion: number;
 }
 

@@ -9,6 +9,7 @@ import type { Page, Position } from '../store/contract.ts';
 /** Refusals for an id: the same whether the resource is missing, belongs to another tenant, or the id is not a UUID. */
 export const notFoundDetails = {
   device: 'Device not found.',
+  ca: 'CA not found.',
   home: 'Home not found.',
   room: 'Room not found.',
   group: 'Group not found.',

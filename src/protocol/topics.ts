@@ -12,6 +12,10 @@ export type Channel = DeviceChannel | typeof COMMAND_CHANNEL;
 export const cloudMessageTypes = ['cmd', 'hello_ack', 'error'] as const;
 export type CloudMessageType = (typeof cloudMessageTypes)[number];
 
+/** Short topics of a device that signs in with a certificate, which need not know its ids: `proto/self/state`. */
+export const SELF_PREFIX = `${PROTOCOL_ROOT}/self/`;
+export const SELF_COMMAND_TOPIC = `${SELF_PREFIX}${COMMAND_CHANNEL}`;
+
 export interface DeviceTopic {
   tenantId: string;
   deviceId: string;

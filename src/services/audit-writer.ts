@@ -85,8 +85,13 @@ export class AuditWriter implements SizeReporter {
   /** Fire and forget. At most two rows for a user or a key in a minute: the first failure, and the number of the others. */
   recordFailedSignIn(failure: FailedSignIn): void {
     const subject = failure.key === null ? `user:${failure.by}` : `key:${failure.key}`;
-    const recorded = this.#recordOnce({ ...failure, action: 'signIn', subject }, 'UNAUTHENTICATED');
-    if (recorded === null) this.#parts.dropped?.('UNAUTHENTICATED');
+    this.recordRepeatedRefusal({ ...failure, action: 'signIn', subject }, 'UNAUTHENTICATED');
+  }
+
+  /** Fire and forget. At most two rows for the same action on a subject in a minute: the first, and the number of the others. */
+  recordRepeatedRefusal(action: AuditedAction, code: RefusalCode): void {
+    const recorded = this.#recordOnce(action, code);
+    if (recorded === null) this.#parts.dropped?.(code);
     // Logged by `#writeOneByOne`, or as lost on close.
     else recorded.catch(() => {});
   }

@@ -16,6 +16,8 @@ const invalidation = z.discriminatedUnion('about', [
   z.object({ about: z.literal('session'), name: z.string() }),
   /** Groups of a tenant, or their devices, changed. */
   z.object({ about: z.literal('groups'), tenantId: z.string() }),
+  /** A CA of devices, or one of its certificates, became invalid. */
+  z.object({ about: z.literal('ca'), id: z.string() }),
   /** A system flag changed. */
   z.object({ about: z.literal('flags') }),
 ]);

@@ -6,6 +6,7 @@ import type { AuditStore } from './contract/audit.ts';
 import type { AuditChainStore } from './contract/audit-chain.ts';
 import type { ChangeRequestStore } from './contract/change-requests.ts';
 import type { CommandStore } from './contract/commands.ts';
+import type { DeviceCaStore } from './contract/device-cas.ts';
 import type { DeviceStore } from './contract/devices.ts';
 import type { FirmwareStore } from './contract/firmware.ts';
 import type { FirmwareSigningStore } from './contract/firmware-signing.ts';
@@ -30,6 +31,7 @@ import type { UserSessionStore } from './contract/user-sessions.ts';
 export interface Store extends SizeReporter {
   actors: ActorStore;
   devices: DeviceStore;
+  deviceCas: DeviceCaStore;
   commands: CommandStore;
   plans: PlanStore;
   proposals: ProposalStore;

@@ -2,6 +2,7 @@ import type { Row } from './endpoint.ts';
 import { actorRows } from './table-actors.ts';
 import { administrationRows } from './table-administration.ts';
 import { cognitionRows } from './table-cognition.ts';
+import { deviceCaRows } from './table-device-cas.ts';
 import { deviceRows } from './table-devices.ts';
 import { firmwareRows } from './table-firmware.ts';
 import { placeRows } from './table-homes.ts';
@@ -16,6 +17,7 @@ import { planRows } from './table-plans.ts';
 export const table: readonly Row[] = [
   ...identityRows,
   ...deviceRows,
+  ...deviceCaRows,
   ...placeRows,
   ...firmwareRows,
   ...administrationRows,

@@ -168,9 +168,13 @@ describe('extreme values', () => {
       'createRelease version',
       'orchestrateCommand action',
       'orchestrateCommand params',
+      'registerCa certificate',
+      'registerCa registration',
+      'registerCa verification_certificate',
       'registerDevice public_key',
       'reinstateDevice public_key',
       'rotateSecret public_key',
+      'updateCa registration',
       'updateHome timezone',
       'verifyAudit from',
     ]);

@@ -33,6 +33,29 @@ const online = () => {
   return driven;
 };
 
+describe('a message without a sequence number', () => {
+  const unnumbered = (messageId: string): DeviceEvent => ({
+    ...(heartbeat(1) as DeviceEvent & { type: 'heartbeat.received' }),
+    header: { ...header(1, messageId), sequenceNumber: null },
+  });
+
+  it('gets the number after the highest one, and is not recognised as repeated', () => {
+    const driven = registered();
+    driven.send(unnumbered('a'));
+    expect(driven.send(unnumbered('a')).outputs).toContainEqual(accepted);
+    expect(driven.send(heartbeat(2, 'b')).outputs).toContainEqual({ type: 'message.refused', code: 'SEQUENCE_REUSED' });
+    expect(driven.send(heartbeat(9, 'c')).outputs).toContainEqual(accepted);
+    driven.send(unnumbered('d'));
+    expect(driven.send(hello()).outputs[0]).toMatchObject({ type: 'hello.accepted', lastSequence: 10 });
+  });
+
+  it('is refused after the highest number that there is', () => {
+    const driven = registered();
+    driven.send(heartbeat(Number.MAX_SAFE_INTEGER));
+    expect(driven.send(unnumbered('a')).outputs).toContainEqual({ type: 'message.refused', code: 'SEQUENCE_REUSED' });
+  });
+});
+
 describe('the link', () => {
   const firsts: DeviceEvent[] = [
     hello(),

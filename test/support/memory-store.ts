@@ -40,6 +40,7 @@ export class MemoryStore implements Store {
   readonly idempotency = this.#store.idempotency;
   readonly administration = this.#store.administration;
   readonly firmware = this.#store.firmware;
+  readonly deviceCas = this.#store.deviceCas;
   readonly firmwareSigning = this.#store.firmwareSigning;
   readonly artifactFiles = this.#store.artifactFiles;
   readonly audit = this.#store.audit;

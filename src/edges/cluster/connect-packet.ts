@@ -3,7 +3,7 @@ import { readBytes } from '../shared/read-bytes.ts';
 
 /** The credentials in a CONNECT, unchecked. */
 export interface UncheckedCredentials {
-  username: string;
+  username: string | null;
   password: Buffer | null;
 }
 
@@ -11,7 +11,7 @@ export interface UncheckedCredentials {
 export interface FirstPacket {
   /** All bytes that were read. */
   bytes: Buffer;
-  /** Null if it is not a CONNECT with a user name, or is too long: the session layer answers that. */
+  /** Null if it is not a CONNECT, or is too long: the session layer answers that. */
   credentials: UncheckedCredentials | null;
 }
 
@@ -57,7 +57,7 @@ export function credentialsIn(body: Buffer): UncheckedCredentials | null {
   }
   const username = (flags & USERNAME) === 0 ? null : fields.binary();
   const password = (flags & PASSWORD) === 0 ? null : fields.binary();
-  return fields.isComplete && username !== null ? { username: username.toString(), password } : null;
+  return fields.isComplete ? { username: username === null ? null : username.toString(), password } : null;
 }
 
 /** Reads fields one after another; beyond the end it returns zeros and is not complete. */

@@ -160,7 +160,11 @@ export class LinkServer implements SizeReporter {
       const header = await readProxyHeader(socket);
       if (header === null) throw new Error('no PROXY protocol header');
       // Headers of builds before this TLV do not report whether the client uses TLS.
-      return { address: header.source?.address ?? '', transport, encrypted: header.encrypted ?? transport !== 'tcp' };
+      const { source, encrypted, certificate } = header;
+      return {
+        ...{ address: source?.address ?? '', transport, encrypted: encrypted ?? transport !== 'tcp' },
+        ...(certificate !== undefined && { certificate }),
+      };
     } finally {
       clearTimeout(timer);
     }

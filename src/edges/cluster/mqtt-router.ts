@@ -23,7 +23,7 @@ export interface MqttConnectLimits {
 
 export interface MqttRouterParts {
   router: ShardRouter;
-  hints: Pick<TenantHints, 'ofCredential'>;
+  hints: Pick<TenantHints, 'ofCredential' | 'ofCertificate'>;
   dialler: Pick<LinkDialler, 'open'>;
   limits: MqttConnectLimits;
 }
@@ -52,7 +52,7 @@ export class MqttRouter {
       const first = await this.#read(source);
       source.emit(CREDENTIAL_RECEIVED);
       const { credentials } = first;
-      const tenantId = credentials === null ? null : await this.#tenantOf(credentials, client.address);
+      const tenantId = credentials === null ? null : await this.#tenantOf(credentials, client);
       if (source.destroyed) return;
       const takeOver = () => {
         source.unshift(first.bytes);
@@ -86,7 +86,10 @@ export class MqttRouter {
     }
   }
 
-  #tenantOf({ username, password }: UncheckedCredentials, address: string): TenantHint {
+  #tenantOf({ username, password }: UncheckedCredentials, { address, certificate }: MqttClient): TenantHint {
+    if (certificate !== undefined && password === null && username !== USER)
+      return this.#parts.hints.ofCertificate(certificate);
+    if (username === null) return null;
     if (username === USER) return password === null ? null : this.#parts.hints.ofCredential(`${password}`, address);
     return isUuid(username) ? username : null;
   }
@@ -117,9 +120,9 @@ interface PublicConnection {
 }
 
 /** The ports are not needed, nor is the address to which the client connected. */
-function headerOf({ address, encrypted }: MqttClient): Buffer {
+function headerOf({ address, encrypted, certificate }: MqttClient): Buffer {
   const unspecified = isIPv6(address) ? '::' : '0.0.0.0';
-  return encodeProxyHeader({ address, port: 0 }, { address: unspecified, port: 0 }, encrypted);
+  return encodeProxyHeader({ address, port: 0 }, { address: unspecified, port: 0 }, encrypted, certificate ?? null);
 }
 
 function refuse(source: Duplex): void {

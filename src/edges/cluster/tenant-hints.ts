@@ -3,6 +3,7 @@ import { UUID } from '../../domain/uuid.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { isTicket, peekTicket } from '../../operations/identity/websocket-tickets.ts';
 import type { Services } from '../../operations/operation.ts';
+import { isIssuedBy, parseCertificate } from '../../protocol/certificate.ts';
 import type { Authenticator, CredentialOwner } from '../shared/authenticator.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import type { Cookies } from '../shared/cookies.ts';
@@ -12,7 +13,7 @@ import { peekBody } from './peek-body.ts';
 
 export interface TenantHintParts {
   identity: Pick<Authenticator, 'ownerOf'>;
-  services: Pick<Services, 'cookieSessions' | 'sealedCache' | 'users'>;
+  services: Pick<Services, 'cookieSessions' | 'sealedCache' | 'store' | 'users'>;
   cookies: Pick<Cookies, 'read'>;
   rateLimiter: Pick<RequestRateLimiter, 'signInRefusal'>;
   addressOf: AddressOf;
@@ -59,6 +60,19 @@ export class TenantHints {
   /** The hint of a token, an API key or a ticket. `address` is the client's. */
   ofCredential(credential: string, address: string): TenantHint {
     return mapped(this.#ownerOfCredential(credential, address), (owner) => owner?.tenantId ?? null);
+  }
+
+  /** The hint of a connection by TLS with a certificate (DER): the tenant of the CA that issued it. */
+  async ofCertificate(der: Buffer): Promise<Uuid | null> {
+    const certificate = parseCertificate(der);
+    if (certificate === null) return null;
+    const cas = await this.#parts.services.store.deviceCas.bySubject(certificate.issuerHash);
+    if (cas.length < 2) return cas[0]?.tenantId ?? null;
+    const issuer = cas.find((ca) => {
+      const authority = parseCertificate(ca.certificate);
+      return authority !== null && isIssuedBy(certificate, authority);
+    });
+    return issuer?.tenantId ?? null;
   }
 
   /** By the credential in the headers, otherwise by the session cookie: the order of `makeHttpAuthenticator`. */

@@ -19,6 +19,19 @@ import {
   refuseConfirmation,
 } from '../../operations/commands/confirmation-inbox.ts';
 import { getPolicy, updatePolicy } from '../../operations/commands/safety-policy.ts';
+import {
+  beginCaRegistration,
+  deleteCa,
+  getCa,
+  listCas,
+  registerCa,
+  updateCa,
+} from '../../operations/device-cas/device-cas.ts';
+import {
+  bindCertificate,
+  deviceCertificates,
+  revokeCertificate,
+} from '../../operations/device-cas/device-certificates.ts';
 import { getDeviceActivity } from '../../operations/devices/device-activity.ts';
 import { keyHistory, reinstateDevice, revokeDevice, rotateSecret } from '../../operations/devices/device-keys.ts';
 import { registerDevice } from '../../operations/devices/device-registration.ts';
@@ -109,6 +122,9 @@ export const queries: Readonly<Record<string, QueryField>> = {
   devices: { operation: listDevices, connectionMember: 'devices' },
   deviceActivity: { operation: getDeviceActivity, resultMember: 'activity' },
   deviceKeys: { operation: keyHistory, resultMember: 'keys' },
+  deviceCertificates: { operation: deviceCertificates, typeName: 'DeviceCertificates' },
+  ca: { operation: getCa, resultMember: 'ca' },
+  cas: { operation: listCas, resultMember: 'cas' },
   command: { operation: getCommand, resultMember: 'command' },
   commands: { operation: listCommands, connectionMember: 'commands' },
   confirmations: { operation: listConfirmations, connectionMember: 'confirmations' },
@@ -170,6 +186,12 @@ const changes: readonly (Operation | MutationField)[] = [
   { operation: rotateSecret, typeNames: [null, 'ChangeDryRunRequired'] },
   { operation: revokeDevice, typeNames: [null, 'ChangeDryRunRequired'] },
   { operation: reinstateDevice, typeNames: [null, 'ChangeDryRunRequired'] },
+  beginCaRegistration,
+  registerCa,
+  updateCa,
+  deleteCa,
+  bindCertificate,
+  revokeCertificate,
   { operation: registerManifest, typeNames: [null, 'ChangeDryRunRequired'] },
   { operation: updateManifest, typeNames: [null, 'ChangeDryRunRequired'] },
   { operation: confirmChange, typeNames: [null, 'ChangeDryRunRequired'] },

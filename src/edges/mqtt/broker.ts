@@ -12,9 +12,11 @@ import type { ClientConnection } from './client-connection.ts';
 import {
   type ConnectPacket,
   connectFlagsOf,
+  isByCertificate,
   isJwtUsername,
   isSupportedVersion,
   NO_CONNECT,
+  newCertificateClientId,
   newUserClientId,
 } from './connect-checks.ts';
 import type { Peer, SignInOutcome } from './mqtt-authenticator.ts';
@@ -55,6 +57,8 @@ class NonRoutingBroker extends Aedes {
   }
 }
 
+type Credentials = Pick<ConnectPacket, 'clientId' | 'username' | 'password'>;
+
 interface BrokerParts {
   limits: MqttLimits;
   meter: MqttMeter;
@@ -66,7 +70,7 @@ export class Broker {
   readonly #callbacks: BrokerCallbacks;
   readonly #meter: MqttMeter;
   readonly #broker: NonRoutingBroker;
-  readonly #connects = new WeakMap<MqttConnection, Pick<ConnectPacket, 'clean' | 'will'>>();
+  readonly #connects = new WeakMap<MqttConnection, Omit<ConnectPacket, keyof Credentials>>();
   readonly #peers = new WeakMap<MqttConnection, Peer>();
 
   private constructor(callbacks: BrokerCallbacks, { limits, meter, log }: BrokerParts) {
@@ -116,20 +120,23 @@ export class Broker {
       done(new Error('only MQTT 3.1.1 is supported'), false);
       return;
     }
-    this.#connects.set(connection, connectFlagsOf(packet));
+    const byCertificate = isByCertificate(packet, connection.certificate);
+    const certificateClientId = byCertificate ? (packet.clientId ?? '') : null;
+    this.#connects.set(connection, { ...connectFlagsOf(packet), certificateClientId });
     // Aedes sees too few of the packets to enforce the keep-alive.
     connection.setKeepAlive(packet.keepalive ?? 0);
     packet.keepalive = 0;
     if (isJwtUsername(packet.username)) packet.clientId = newUserClientId();
+    else if (byCertificate) packet.clientId = newCertificateClientId();
     done(null, true);
   }
 
   async #authenticate(
     connection: MqttConnection,
-    credentials: Omit<ConnectPacket, 'clean' | 'will'>,
+    credentials: Credentials,
     done: (error: AuthenticateError | null, success: boolean | null) => void,
   ): Promise<void> {
-    const flags = this.#connects.get(connection) ?? NO_CONNECT;
+    const flags = this.#connects.get(connection) ?? { ...NO_CONNECT, certificateClientId: null };
     const outcome = await this.#callbacks.signIn({ ...flags, ...credentials }, connection);
     if (typeof outcome === 'string') {
       this.#meter.signIn(outcome);

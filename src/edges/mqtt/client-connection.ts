@@ -21,6 +21,8 @@ export interface ClientConnection {
   readonly address: string;
   /** Whether the client uses TLS: a password that is a secret may need it. */
   readonly encrypted: boolean;
+  /** As `MqttClient.certificate`; null without one. */
+  readonly certificate: Buffer | null;
   /** Set before the service ends the connection; null if the peer ended it. */
   reason: CloseReason | null;
   /** True once the connection is closed or closing: no further reads, no new writes. */

@@ -146,7 +146,7 @@ export class CommandWriter {
     const text = composeMessage({
       deviceId: session.deviceId,
       tenantId: session.tenantId,
-      clientId: session.clientId,
+      clientId: session.sentClientId,
       messageId,
       requestId,
       sequence: session.sequence + 1,
@@ -158,7 +158,7 @@ export class CommandWriter {
       key: session.cloudKey,
     });
     const packetId = session.commandQos === 1 ? session.nextPacketId() : null;
-    if (!session.connection.send(encodePublish(session.commandTopic, text, packetId))) return false;
+    if (!session.connection.send(encodePublish(session.commandFilter, text, packetId))) return false;
     session.sequence += 1;
     if (content.type === 'hello_ack') session.acknowledgeHello();
     meter.written(content.type);

@@ -8,6 +8,11 @@ export interface ConnectPacket {
   password: Buffer | undefined;
   clean: boolean;
   will: boolean;
+  /**
+   * The client identifier that the client sent, if it signs in with its certificate; `clientId` is then one that no other
+   * session has. Null for a sign-in with a password.
+   */
+  certificateClientId: string | null;
 }
 
 type ConnectFlags = Pick<ConnectPacket, 'clean' | 'will'>;
@@ -32,5 +37,14 @@ export const isSupportedVersion = ({ protocolVersion }: AedesConnectPacket): boo
 const JWT_USERNAME = 'jwt';
 
 export const isJwtUsername = (username: string | undefined): boolean => username === JWT_USERNAME;
+/** Replaces the client identifier of a device with a certificate, so that it cannot take over another session. */
+export const newCertificateClientId = (): string => `certificate.${randomUUID()}`;
+
+/** A client with a certificate signs in with it if it sends no password. */
+export const isByCertificate = (
+  { username, password }: Pick<AedesConnectPacket, 'username' | 'password'>,
+  certificate: Buffer | null,
+): boolean => certificate !== null && (password ?? null) === null && !isJwtUsername(username);
+
 /** Replaces the client identifier of a tenant user, so that it cannot take over another session. */
 export const newUserClientId = (): string => `user.${randomUUID()}`;

@@ -5,6 +5,7 @@ import { isCanonicalUuid } from '../../domain/uuid.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
+import type { CommittedDevice } from '../../operations/devices/device-view.ts';
 import type { Services } from '../../operations/operation.ts';
 import { SESSION_LIFE_MS } from '../../protocol/constants.ts';
 import { isFreshSession, parseSessionToken, type SessionToken, verifySession } from '../../protocol/session-token.ts';
@@ -105,6 +106,25 @@ export class DeviceAuthenticator {
     return { deviceId: token.deviceId, tenantId: username, clientId, ...verified };
   }
 
+  /**
+   * A device that signs in with a certificate, with the keys that sign the messages to it; `revokedAt` is the time of its
+   * last revocation, 0 without one. The keys are null if its secret cannot be read.
+   */
+  async findWithCloudKeys(
+    deviceId: string,
+  ): Promise<{ device: CommittedDevice | null; cloudKeys: SessionCloudKeys | null; revokedAt: EpochMs }> {
+    const [{ device, keys }, history] = await Promise.all([
+      this.#devices.find(deviceId),
+      this.#services.store.devices.keyHistory(deviceId),
+    ]);
+    const revokedAt = Math.max(0, ...history.map(({ status, endedAt }) => (status === 'revoked' ? (endedAt ?? 0) : 0)));
+    const current = keys.find(({ keyVersion }) => keyVersion === device?.snapshot.context.fixed.keyVersion);
+    if (current === undefined) return { device, cloudKeys: null, revokedAt };
+    if (current.signingAlg === 'ed25519') return { device, cloudKeys: this.#serviceKeys, revokedAt };
+    const key = this.#keyOf(deviceId, current);
+    return { device, cloudKeys: key && this.#cloudKeysOf(key), revokedAt };
+  }
+
   #verifySignature(
     token: SessionToken,
     tenantId: string,
@@ -129,6 +149,11 @@ export class DeviceAuthenticator {
     return null;
   }
 
+  get #serviceKeys(): SessionCloudKeys {
+    const { current, previous } = this.#signingKeys;
+    return { first: previous ?? current, afterHello: current };
+  }
+
   #keyOf(deviceId: string, { signingAlg, sealedSecret, publicKey, keyVersion }: LiveKey): VerifyingKey | null {
     switch (signingAlg) {
       case 'ed25519':
@@ -146,10 +171,9 @@ export class DeviceAuthenticator {
    * processes before its public half is removed from any (docs/operations.md, "Change the keys").
    */
   #cloudKeysOf(key: VerifyingKey): SessionCloudKeys {
-    const { current, previous } = this.#signingKeys;
     switch (key.alg) {
       case 'ed25519':
-        return { first: previous ?? current, afterHello: current };
+        return this.#serviceKeys;
       case 'hmac-sha256':
         return { first: key, afterHello: key };
     }

@@ -5,7 +5,14 @@ import type { MessageSession } from '../../protocol/envelope.ts';
 import { type FastPathSession, fastPathSession } from '../../protocol/fast-path.ts';
 import type { CloudPayload } from '../../protocol/payloads.ts';
 import type { SigningKey, VerifyingKey } from '../../protocol/signature.ts';
-import { COMMAND_CHANNEL, type DeviceChannel, deviceTopic, isDeviceChannel } from '../../protocol/topics.ts';
+import {
+  COMMAND_CHANNEL,
+  type DeviceChannel,
+  deviceTopic,
+  isDeviceChannel,
+  SELF_COMMAND_TOPIC,
+  SELF_PREFIX,
+} from '../../protocol/topics.ts';
 import type { ClientConnection } from './client-connection.ts';
 import type { SessionCloudKeys } from './device-authenticator.ts';
 import type { FlowControl } from './flow-control.ts';
@@ -20,21 +27,37 @@ export interface PendingReply {
   requestId: string;
 }
 
+/** The certificate that opened a session. */
+export interface SessionCertificate {
+  caId: Uuid;
+  serialNumber: string;
+}
+
+/** The key that verifies the messages of a session, or the certificate that authenticates its channel. */
+export type DeviceCredential =
+  | { key: VerifyingKey }
+  | { key: null; certificate: SessionCertificate; sentClientId: string };
+
 /** Error replies kept for one session (contract §4). */
 const MAX_PENDING_ERRORS = 8;
 const MINUTE_MS = 60_000;
 
 /** Session of a signed-in device. The secret that opened it is kept here only. */
-export class DeviceSession implements MessageSession {
+export class DeviceSession {
   readonly kind = 'device';
   /** The device's actor. */
   readonly actor: ActorRef;
   readonly deviceId: Uuid;
   readonly tenantId: Uuid;
+  /** Identifies the session: the client identifier of the CONNECT, or a new one for a sign-in with a certificate. */
   readonly clientId: string;
+  /** The client identifier of the CONNECT, which messages to the device contain. */
+  readonly sentClientId: string;
   readonly keyVersion: number;
-  /** Verifies the device's messages. */
-  readonly key: VerifyingKey;
+  /** What the device's messages are checked against; null if its certificate authenticates the channel. */
+  readonly signed: MessageSession | null;
+  /** The certificate that opened the session; null if a signature did. */
+  readonly certificate: SessionCertificate | null;
   /** Inputs of the fast-path check (`fast-path.ts`); null if the messages of this session cannot use it. */
   readonly fastPath: FastPathSession | null;
   readonly by: Principal;
@@ -42,6 +65,8 @@ export class DeviceSession implements MessageSession {
   readonly flow: FlowControl;
   readonly acks: PubackQueue;
   readonly commandTopic: string;
+  /** The filter of the `cmd` subscription: `commandTopic`, or its short form. */
+  commandFilter: string;
   expiresAt: EpochMs;
   /** Granted QoS of the `cmd` subscription; null while there is none. */
   commandQos: 0 | 1 | null = null;
@@ -65,9 +90,9 @@ export class DeviceSession implements MessageSession {
   #refusals: EpochMs[] = [];
 
   constructor(
-    identity: Pick<DeviceSession, 'deviceId' | 'tenantId' | 'clientId' | 'keyVersion' | 'key' | 'expiresAt'> & {
+    identity: Pick<DeviceSession, 'deviceId' | 'tenantId' | 'clientId' | 'keyVersion' | 'expiresAt'> & {
       cloudKeys: SessionCloudKeys;
-    },
+    } & DeviceCredential,
     parts: { connection: ClientConnection; flow: FlowControl; ackWriter: AckWriter },
   ) {
     this.actor = { kind: 'device', id: identity.deviceId };
@@ -75,8 +100,18 @@ export class DeviceSession implements MessageSession {
     this.tenantId = identity.tenantId;
     this.clientId = identity.clientId;
     this.keyVersion = identity.keyVersion;
-    this.key = identity.key;
-    this.fastPath = fastPathSession(identity);
+    if (identity.key === null) {
+      this.sentClientId = identity.sentClientId;
+      this.certificate = identity.certificate;
+      this.signed = null;
+      this.fastPath = null;
+    } else {
+      const { deviceId, tenantId, clientId, key, keyVersion } = identity;
+      this.sentClientId = clientId;
+      this.certificate = null;
+      this.signed = { deviceId, tenantId, clientId, key, keyVersion };
+      this.fastPath = fastPathSession(this.signed);
+    }
     this.#cloudKeys = identity.cloudKeys;
     this.expiresAt = identity.expiresAt;
     this.connection = parts.connection;
@@ -85,6 +120,7 @@ export class DeviceSession implements MessageSession {
     this.acks = new PubackQueue(parts.connection, parts.ackWriter);
     this.by = { kind: 'device', id: identity.deviceId, via: 'mqtt' };
     this.commandTopic = deviceTopic(identity.tenantId, identity.deviceId, COMMAND_CHANNEL);
+    this.commandFilter = this.commandTopic;
     this.#topicPrefix = this.commandTopic.slice(0, -COMMAND_CHANNEL.length);
   }
 
@@ -100,11 +136,17 @@ export class DeviceSession implements MessageSession {
   /** The channel of a topic; null if this device may not publish to it. */
   channelOf(topic: string): DeviceChannel | null {
     if (topic === this.#lastTopic?.text) return this.#lastTopic.channel;
-    if (!topic.startsWith(this.#topicPrefix)) return null;
-    const channel = topic.slice(this.#topicPrefix.length);
+    const prefix = this.certificate !== null && topic.startsWith(SELF_PREFIX) ? SELF_PREFIX : this.#topicPrefix;
+    if (!topic.startsWith(prefix)) return null;
+    const channel = topic.slice(prefix.length);
     if (!isDeviceChannel(channel)) return null;
     this.#lastTopic = { text: topic, channel };
     return channel;
+  }
+
+  /** Whether the device may subscribe to this filter. */
+  isCommandFilter(filter: string): boolean {
+    return filter === this.commandTopic || (this.certificate !== null && filter === SELF_COMMAND_TOPIC);
   }
 
   /** Ends the session: acknowledges completed messages first, discards waiting ones. */

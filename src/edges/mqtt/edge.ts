@@ -7,11 +7,13 @@ import { type Lease, unlimitedLease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
 import type { Milliseconds, Uuid } from '../../domain/values.ts';
 import type { DeviceContext, VerificationWatch } from '../../machines/device-types.ts';
+import type { RegistrationServices } from '../../operations/device-cas/certificate-registration.ts';
 import type { Services } from '../../operations/operation.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import type { MqttTransport } from '../shared/mqtt-client.ts';
 import type { IsEncrypted } from '../shared/transport-security.ts';
 import { Broker, type BrokerCallbacks } from './broker.ts';
+import { CertificateAuthenticator } from './certificate-authenticator.ts';
 import type { ClientConnection } from './client-connection.ts';
 import { CommandWriter } from './command-writer.ts';
 import { isDeviceKnownInactive, isTenantKnownInactive } from './device-access.ts';
@@ -39,7 +41,8 @@ export interface MqttParts {
   services: Pick<
     Services,
     'actors' | 'clock' | 'deviceActivity' | 'invalidations' | 'newId' | 'open' | 'sessions' | 'settings' | 'store'
-  >;
+  > &
+    RegistrationServices;
   settings: MqttSettings;
   /** Sign what Ed25519 devices receive. */
   signingKeys: CloudSigningKeys;
@@ -140,9 +143,11 @@ export class MqttSessionLayer implements BrokerCallbacks {
       meter,
       log,
     });
+    const deviceSignIn = new DeviceAuthenticator(services, parts.signingKeys);
     this.#authenticator = new MqttAuthenticator({
       services,
-      deviceSignIn: new DeviceAuthenticator(services, parts.signingKeys),
+      deviceSignIn,
+      certificateSignIn: new CertificateAuthenticator({ services, devices: deviceSignIn, log }),
       authenticateUser: parts.authenticateUser,
       usersNeedTls: settings.usersNeedTls ?? false,
       rates: new TokenBuckets(settings.deviceRate.perSecond, settings.deviceRate.burst),
@@ -254,6 +259,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
     // The key may have been rotated during the sign-in.
     const device = actors.peek<DeviceContext>({ kind: 'device', id: deviceId });
     if (device !== undefined) this.#keyChanged(device.snapshot.context);
+    this.#recheckCertificate(peer);
     connection.once('close', () => {
       peer.inbox.onPeerClosed();
       this.#devices.remove(peer);
@@ -270,12 +276,13 @@ export class MqttSessionLayer implements BrokerCallbacks {
   }
 
   maySubscribe(...[peer, filter, qos]: Parameters<BrokerCallbacks['maySubscribe']>): boolean {
-    if (peer.kind === 'device') return filter === peer.commandTopic;
+    if (peer.kind === 'device') return peer.isCommandFilter(filter);
     return this.#userSessions.addFilter(peer, filter, qos);
   }
 
-  afterSuback(...[peer, , qos]: Parameters<BrokerCallbacks['afterSuback']>): void {
+  afterSuback(...[peer, filter, qos]: Parameters<BrokerCallbacks['afterSuback']>): void {
     if (peer.kind === 'user') return;
+    peer.commandFilter = filter;
     const wasSubscribed = peer.commandQos !== null;
     peer.commandQos = qos > 0 ? 1 : 0;
     if (wasSubscribed) return;
@@ -285,7 +292,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
 
   afterUnsubscribe(...[peer, filter]: Parameters<BrokerCallbacks['afterUnsubscribe']>): void {
     if (peer.kind === 'user') peer.filters.delete(filter);
-    else if (filter === peer.commandTopic) peer.commandQos = null;
+    else if (filter === peer.commandFilter) peer.commandQos = null;
   }
 
   // private
@@ -355,6 +362,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
     const unsubscribes = [
       invalidations.subscribe((invalidation) => {
         if (invalidation.about === 'user') this.#recheckUsers((session) => session.userId === invalidation.id);
+        else if (invalidation.about === 'ca') this.#recheckCertificates(invalidation.id);
         else if (invalidation.about !== 'presented') this.#recheckUsers();
       }),
       actors.subscribe('command.write', this.#commandWriter.onCommandWrite),
@@ -394,6 +402,21 @@ export class MqttSessionLayer implements BrokerCallbacks {
     const now = this.#parts.services.clock.now();
     for (const session of this.#devices.all()) if (session.expiresAt <= now) session.end('expired');
     this.#recheckUsers();
+  }
+
+  /** Ends sessions whose certificate, or the CA of it, is no longer valid. */
+  #recheckCertificates(caId: Uuid): void {
+    for (const session of this.#devices.all())
+      if (session.certificate?.caId === caId) this.#recheckCertificate(session);
+  }
+
+  /** Also after a sign-in, during which the certificate may have been revoked. */
+  #recheckCertificate(session: DeviceSession): void {
+    const { certificate } = session;
+    if (certificate === null) return;
+    void this.#authenticator.isCertificateInForce(certificate).then((inForce) => {
+      if (!inForce) session.end('credential');
+    });
   }
 
   /** Ends user sessions whose credential is no longer valid. */

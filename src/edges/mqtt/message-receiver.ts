@@ -10,10 +10,16 @@ import type { DeviceEvent, MessageHeader, VerificationWatch } from '../../machin
 import type { Services } from '../../operations/operation.ts';
 import type { MessageIdentity } from '../../protocol/canonical.ts';
 import { HEARTBEAT_S } from '../../protocol/constants.ts';
-import { type CheckedMessage, checkMessage, type MessageRefusal } from '../../protocol/envelope.ts';
-import { FastPathVerifier } from '../../protocol/fast-path.ts';
+import {
+  type CheckedMessage,
+  checkMessage,
+  type MessageRefusal,
+  type MessageSession,
+} from '../../protocol/envelope.ts';
+import { type FastPathSession, FastPathVerifier } from '../../protocol/fast-path.ts';
 import { type DevicePayload, MAX_ERROR_LENGTH, MAX_FIRMWARE_LENGTH, stateSpan } from '../../protocol/payloads.ts';
-import type { DeviceChannel } from '../../protocol/topics.ts';
+import { type DeviceChannel, deviceTopic } from '../../protocol/topics.ts';
+import { readUnsignedMessage } from '../../protocol/unsigned-message.ts';
 import type { StateReport } from '../../services/property-times.ts';
 import type { CommandWriter } from './command-writer.ts';
 import type { DeviceSession } from './device-session.ts';
@@ -25,7 +31,7 @@ import { publishToUsers } from './user-publisher.ts';
 import type { MqttUserSessions } from './user-session.ts';
 
 export interface MessageReceiverParts {
-  services: Pick<Services, 'actors' | 'sessions' | 'deviceActivity' | 'clock' | 'settings'>;
+  services: Pick<Services, 'actors' | 'sessions' | 'deviceActivity' | 'clock' | 'newId' | 'settings'>;
   /** The commands of a device that wait for their expected state to be reported. */
   watches(deviceId: Uuid): readonly VerificationWatch[];
   commandWriter: CommandWriter;
@@ -66,7 +72,10 @@ export class MessageReceiver implements ReceivedMessageHandler {
       ack: packet.packetId === null ? null : session.acks.expect(packet.packetId),
       length: packet.length,
     });
-    const checked = this.#check(packet.payload, session, channel, now);
+    const checked =
+      session.signed === null
+        ? this.#readUnsigned(packet.payload, channel, now)
+        : this.#check(packet.payload, session.signed, session.fastPath, channel, now);
     if (!checked.ok) {
       if (checked.signatureValid) received.messageId = checked.messageId ?? '';
       this.#refuse(received, checked.code);
@@ -88,7 +97,7 @@ export class MessageReceiver implements ReceivedMessageHandler {
     received.event = event;
     if (event.type === 'ack.reported') received.lookup = this.#lookup(session, event);
     if (content.ok && content.value.channel === 'heartbeat') received.battery = content.value.payload.battery;
-    if (this.#parts.userSessions.hasTenant(session.tenantId)) received.packet = packet;
+    if (this.#parts.userSessions.hasTenant(session.tenantId)) received.packet = withFullTopic(packet, session, channel);
     session.inbox.enqueue(received);
   }
 
@@ -122,11 +131,11 @@ export class MessageReceiver implements ReceivedMessageHandler {
   /** While the service's time is being corrected, a timestamp is accepted if it is valid by either clock. */
   #check(
     bytes: Buffer,
-    session: DeviceSession,
+    session: MessageSession,
+    fastPath: FastPathSession | null,
     channel: DeviceChannel,
     now: EpochMs,
   ): CheckedMessage<DevicePayload, MessageIdentity> | MessageRefusal {
-    const { fastPath } = session;
     const verified = fastPath === null ? null : this.#fastPath.verify(bytes, fastPath, channel, now);
     if (verified !== null) return verified;
     const checked = checkMessage(bytes, session, channel, now);
@@ -134,7 +143,18 @@ export class MessageReceiver implements ReceivedMessageHandler {
     return checkMessage(bytes, session, channel, referenceOf(this.#parts.services.clock));
   }
 
-  #eventOf(session: DeviceSession, checked: CheckedMessage<DevicePayload, MessageIdentity>, at: EpochMs): DeviceEvent {
+  #readUnsigned(bytes: Buffer, channel: DeviceChannel, now: EpochMs): ReadableMessage | MessageRefusal {
+    const { clock, newId } = this.#parts.services;
+    const read = readUnsignedMessage(bytes, channel, [now, referenceOf(clock)]);
+    if (!read.ok) {
+      const { code, messageId } = read;
+      return { ok: false, code, reason: code, signatureValid: true, ...(messageId !== null && { messageId }) };
+    }
+    const { messageId = newId(), sequenceNumber = null } = read.numbered ?? {};
+    return { ok: true, fields: { message_id: messageId, sequence_number: sequenceNumber }, content: read.content };
+  }
+
+  #eventOf(session: DeviceSession, checked: ReadableMessage, at: EpochMs): DeviceEvent {
     const { by, deviceId, keyVersion } = session;
     const { fields, content, canonical } = checked;
     const header: MessageHeader = { sequenceNumber: fields.sequence_number, messageId: fields.message_id, keyVersion };
@@ -290,6 +310,17 @@ export class MessageReceiver implements ReceivedMessageHandler {
     );
     setTimeout(() => session.end('failed'), Math.random() * this.#parts.limits.closeJitterMs).unref();
   }
+}
+
+/** A message with a valid form, signed or over a channel that a certificate authenticates. */
+type ReadableMessage = Pick<CheckedMessage<DevicePayload>, 'ok' | 'content' | 'canonical'> & {
+  fields: { message_id: string; sequence_number: number | null };
+};
+
+/** Users of the tenant receive every message on the topic of its device. */
+function withFullTopic(packet: PublishPacket, session: DeviceSession, channel: DeviceChannel): PublishPacket {
+  if (session.certificate === null) return packet;
+  return { ...packet, topic: deviceTopic(session.tenantId, session.deviceId, channel) };
 }
 
 /** `applied` is set if only that part of the report became the device's state. */

@@ -6,11 +6,12 @@ import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { Services } from '../../operations/operation.ts';
 import { networkOf, trustedAddresses } from '../shared/client-address.ts';
 import { LiveReach } from '../shared/live/live-reach.ts';
+import type { CertificateAuthenticator, CertifiedDevice } from './certificate-authenticator.ts';
 import type { ClientConnection } from './client-connection.ts';
 import { areFlagsSupported, type ConnectPacket, isJwtUsername } from './connect-checks.ts';
 import { isTenantActive, isTenantKnownInactive } from './device-access.ts';
 import type { DeviceAuthenticator } from './device-authenticator.ts';
-import { DeviceSession } from './device-session.ts';
+import { DeviceSession, type SessionCertificate } from './device-session.ts';
 import { FlowControl } from './flow-control.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { AckWriter } from './puback-queue.ts';
@@ -28,6 +29,7 @@ export type SignInOutcome = Peer | 'refused' | 'without_tls' | 'unavailable';
 export interface MqttAuthenticatorParts {
   services: Pick<Services, 'actors' | 'clock' | 'invalidations' | 'store'>;
   deviceSignIn: DeviceAuthenticator;
+  certificateSignIn: CertificateAuthenticator;
   authenticateUser: AuthenticateUser;
   usersNeedTls: boolean;
   /** Messages per second and burst, per device and per user. */
@@ -97,10 +99,22 @@ export class MqttAuthenticator {
 
   async #authenticateDevice(connect: ConnectPacket, connection: ClientConnection): Promise<SignInOutcome> {
     const { deviceSignIn, rates, ackWriter, limits } = this.#parts;
-    const identity = await deviceSignIn.authenticate(connect);
+    const identity =
+      connect.certificateClientId === null
+        ? await deviceSignIn.authenticate(connect)
+        : await this.#authenticateCertificate(connect, connect.certificateClientId, connection);
     if (identity === null) return 'refused';
     const flow = new FlowControl(connection, limits, rates.limitFor(identity.deviceId));
     return new DeviceSession(identity, { connection, flow, ackWriter });
+  }
+
+  async #authenticateCertificate(
+    { clientId: sessionId, username }: ConnectPacket,
+    clientId: string,
+    { certificate, address }: ClientConnection,
+  ): Promise<CertifiedDevice | null> {
+    if (certificate === null) return null;
+    return this.#parts.certificateSignIn.authenticate({ certificate, sessionId, clientId, username, address });
   }
 
   async #authenticateUser({ password, clientId }: ConnectPacket, connection: ClientConnection): Promise<SignInOutcome> {
@@ -132,6 +146,14 @@ export class MqttAuthenticator {
       'mqtt user refused: MQTT_USER_TLS requires TLS, and the credential was sent without it',
     );
     this.#unloggedWithoutTls = 0;
+  }
+
+  /** Whether a certificate may keep its session; false if that cannot be checked now. */
+  isCertificateInForce(certificate: SessionCertificate): Promise<boolean> {
+    return this.#parts.certificateSignIn.isInForce(certificate).catch((error: unknown) => {
+      this.#parts.log.warn({ err: error }, 'certificate check failed; ending the session');
+      return false;
+    });
   }
 
   /** Whether a user's credential is still valid for its session; true if that cannot be checked now. */

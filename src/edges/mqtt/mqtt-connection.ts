@@ -30,6 +30,7 @@ const EMPTY = Buffer.alloc(0);
 export class MqttConnection extends Duplex implements ClientConnection {
   readonly address: string;
   readonly encrypted: boolean;
+  readonly certificate: Buffer | null;
   reason: CloseReason | null = null;
 
   readonly #source: Duplex;
@@ -57,11 +58,12 @@ export class MqttConnection extends Duplex implements ClientConnection {
   #stallTimer: NodeJS.Timeout | null = null;
   readonly #keepAlive = new KeepAlive(this);
 
-  constructor(source: Duplex, { address, encrypted }: Pick<MqttClient, 'address' | 'encrypted'>, limits: MqttLimits) {
+  constructor(source: Duplex, { address, encrypted, certificate }: Omit<MqttClient, 'transport'>, limits: MqttLimits) {
     super({ allowHalfOpen: false });
     this.#source = source;
     this.address = address;
     this.encrypted = encrypted;
+    this.certificate = certificate ?? null;
     this.#limits = limits;
     source.on('data', this.#onData);
     source.on('end', this.#onEnd);

@@ -133,9 +133,10 @@ export async function openListeners(
     );
   const openTls = ({ port, ...certificate }: NonNullable<ListenerSettings['tls']>) =>
     open(
-      createTlsListener({ ...certificate, handshakeMs: limits.connectMs, proxies, admit }, (socket, from) =>
-        take(socket, { address: from.address, transport: 'tls', encrypted: true }, from.pending),
-      ),
+      createTlsListener({ ...certificate, handshakeMs: limits.connectMs, proxies, admit }, (socket, from) => {
+        const { pending, ...client } = from;
+        take(socket, { ...client, transport: 'tls', encrypted: true }, pending);
+      }),
       port,
     );
   const port = settings.port === null ? null : await openPlain(settings.port);

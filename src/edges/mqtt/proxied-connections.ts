@@ -1,7 +1,9 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { createSecureContext, createServer as createTlsServer, TLSSocket } from 'node:tls';
 import type { Milliseconds } from '../../domain/values.ts';
+import { MAX_DEVICE_CERTIFICATE_BYTES } from '../../protocol/certificate.ts';
 import { normalizeAddress } from '../shared/client-address.ts';
+import type { MqttClient } from '../shared/mqtt-client.ts';
 import type { ProxyHeader } from '../shared/proxy-protocol.ts';
 import { readOptionalProxyHeader } from '../shared/read-bytes.ts';
 import type { PendingSignIn } from '../shared/unauthenticated-connections.ts';
@@ -52,9 +54,19 @@ interface TlsListenerSettings {
   admit(connection: Socket, address: string): PendingSignIn | null;
 }
 
-interface TlsClient {
+interface TlsConnection {
   address: string;
   pending: PendingSignIn;
+}
+type TlsClient = TlsConnection & Pick<MqttClient, 'certificate'>;
+
+/** Clients may present a certificate, which is verified at their sign-in: its issuer is not known to the TLS layer. */
+const CLIENT_CERTIFICATES = { requestCert: true, rejectUnauthorized: false } as const;
+
+/** Also of a resumed session, whose ticket has the certificate. One that is too long counts as none. */
+function certificateOf(socket: TLSSocket): Pick<MqttClient, 'certificate'> {
+  const certificate = socket.getPeerX509Certificate()?.raw;
+  return certificate === undefined || certificate.length > MAX_DEVICE_CERTIFICATE_BYTES ? {} : { certificate };
 }
 
 /** Addresses and ports of both sides: the connection and its TLS socket have the same. */
@@ -66,8 +78,11 @@ export function createTlsListener(
   { cert, key, handshakeMs, proxies, admit }: TlsListenerSettings,
   take: (socket: Socket, client: TlsClient) => void,
 ): Server {
-  const tls = createTlsServer({ cert, key, minVersion: 'TLSv1.2', handshakeTimeout: handshakeMs });
-  const handshakes = new Map<string, TlsClient>();
+  const tls = createTlsServer({
+    ...{ cert, key, minVersion: 'TLSv1.2', handshakeTimeout: handshakeMs },
+    ...CLIENT_CERTIFICATES,
+  });
+  const handshakes = new Map<string, TlsConnection>();
   tls.on('connection', (connection) => {
     const address = normalizeAddress(connection.remoteAddress ?? '');
     const pending = admit(connection, address);
@@ -81,7 +96,7 @@ export function createTlsListener(
     const client = handshakes.get(ends);
     handshakes.delete(ends);
     if (client === undefined) socket.destroy();
-    else take(socket, client);
+    else take(socket, { ...client, ...certificateOf(socket) });
   });
   tls.on('tlsClientError', (_error, socket) => socket.destroy());
   if (proxies === null) return tls;
@@ -91,13 +106,13 @@ export function createTlsListener(
       if (header === null) return void tls.emit('connection', connection);
       const pending = admit(connection, address);
       if (pending === null) return;
-      const socket = new TLSSocket(connection, { isServer: true, secureContext });
+      const socket = new TLSSocket(connection, { isServer: true, secureContext, ...CLIENT_CERTIFICATES });
       const timer = setTimeout(() => socket.destroy(), handshakeMs);
       socket.on('error', () => socket.destroy());
       socket.once('close', () => clearTimeout(timer));
       socket.once('secure', () => {
         clearTimeout(timer);
-        take(socket, { address, pending });
+        take(socket, { address, pending, ...certificateOf(socket) });
       });
     });
   });

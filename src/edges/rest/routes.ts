@@ -4,6 +4,7 @@ import { actorRoutes } from './routes/actors.ts';
 import { administrationRoutes } from './routes/administration.ts';
 import { cognitionRoutes } from './routes/cognition.ts';
 import { commandRoutes } from './routes/commands.ts';
+import { deviceCaRoutes } from './routes/device-cas.ts';
 import { deviceRoutes } from './routes/devices.ts';
 import { firmwareRoutes } from './routes/firmware.ts';
 import { groupRoutes } from './routes/groups.ts';
@@ -20,6 +21,11 @@ export const routeGroups: readonly RouteGroup[] = [
   { title: 'Identity and tenants', about: 'Users, tenants, members, sessions and API keys', routes: identityRoutes },
   { title: 'System', about: 'Health, version and status of the service; no authentication', routes: systemRoutes },
   { title: 'Devices', about: 'Registration, keys and records of devices', routes: deviceRoutes },
+  {
+    title: 'Device certificates',
+    about: 'Certificate authorities of a tenant, and the certificates with which its devices sign in',
+    routes: deviceCaRoutes,
+  },
   {
     title: 'Commands',
     about: 'Commands to devices through the safety gateway, and their outcome',

@@ -8,4 +8,6 @@ export interface MqttClient {
   transport: MqttTransport;
   /** Whether the client uses TLS, which ends in this process or in a trusted proxy that reports it. */
   encrypted: boolean;
+  /** The certificate (DER) whose key the client proved to have in the TLS handshake. Nothing else about it is verified. */
+  certificate?: Buffer;
 }

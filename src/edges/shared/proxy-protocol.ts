@@ -20,6 +20,9 @@ export const PROXY_SIGNATURE: Buffer = Buffer.from([
 /** Length of the part before the addresses: signature, version and command, family and protocol, length. */
 export const PROXY_PREFIX_BYTES = 16;
 
+/** Longest accepted header of another node, which may add the certificate of the client. */
+export const MAX_NODE_HEADER_BYTES = 4_096;
+
 /** Longest accepted header: addresses (at most 216 bytes) and the TLVs that balancers add. */
 export const MAX_PROXY_HEADER_BYTES = 1_024;
 
@@ -39,6 +42,8 @@ export interface ProxyHeader {
   source: Endpoint | null;
   destination: Endpoint | null;
   encrypted: boolean | null;
+  /** The certificate (DER) that the client presented to the node that sent the header. Set by nodes, and used only on links. */
+  certificate?: Buffer;
   /** Total length in bytes: what follows is the connection's data. */
   length: number;
 }
@@ -57,6 +62,8 @@ const MAX_PORT = 65_535;
 /** Type of the TLV about TLS (section 2.2.6), and the bit of its first byte that means that the client uses it. */
 const PP2_TYPE_SSL = 0x20;
 const PP2_CLIENT_SSL = 0x01;
+/** The first type for applications (section 2.2.7): nodes send each other the certificate of the client. */
+const PP2_TYPE_CERTIFICATE = 0xe0;
 /** Bytes of a TLV before its value, and the shortest value of the one about TLS: its bits and a verification result. */
 const TLV_PREFIX_BYTES = 3;
 const SSL_BYTES = 5;
@@ -69,8 +76,12 @@ export function encodeProxyHeader(
   source: Endpoint | null,
   destination: Endpoint | null,
   encrypted: boolean | null = null,
+  certificate: Buffer | null = null,
 ): Buffer {
-  const tlvs = encrypted === null ? [] : sslTlv(encrypted);
+  const tlvs = [
+    ...(encrypted === null ? [] : sslTlv(encrypted)),
+    ...(certificate === null ? [] : certificateTlv(certificate)),
+  ];
   if (source !== null && destination !== null && isEncodable(source) && isEncodable(destination)) {
     const ends = [source, destination] as const;
     if (isIPv4(source.address) && isIPv4(destination.address)) return encode(TCP4, addressesOf(ipv4Bytes, ends), tlvs);
@@ -85,27 +96,34 @@ const sslTlv = (encrypted: boolean): number[] => [
   ...[0, 0, 0, 1],
 ];
 
-/** Decodes the header of version 2 at the start of `bytes`. Of its TLVs only the one about TLS is used. */
-export function decodeProxyHeader(bytes: Buffer): DecodedProxyHeader {
+const certificateTlv = (certificate: Buffer): number[] => [
+  ...[PP2_TYPE_CERTIFICATE, certificate.length >> 8, certificate.length & 0xff],
+  ...certificate,
+];
+
+/** Decodes the header of version 2 at the start of `bytes`. Of its TLVs only those about TLS and the certificate are used. */
+export function decodeProxyHeader(bytes: Buffer, maxBytes: number = MAX_PROXY_HEADER_BYTES): DecodedProxyHeader {
   const start = Math.min(bytes.length, PROXY_SIGNATURE.length);
   if (PROXY_SIGNATURE.compare(bytes, 0, start, 0, start) !== 0) return 'invalid';
   const command = bytes[12];
   if (command !== undefined && command !== (VERSION | LOCAL) && command !== (VERSION | PROXY)) return 'invalid';
   if (bytes.length < PROXY_PREFIX_BYTES) return 'incomplete';
   const length = PROXY_PREFIX_BYTES + bytes.readUInt16BE(14);
-  if (length > MAX_PROXY_HEADER_BYTES) return 'invalid';
+  if (length > maxBytes) return 'invalid';
   const family = bytes[13] as number;
   const size = command === (VERSION | PROXY) ? addressBytes(family) : 0;
   if (size === null || length < PROXY_PREFIX_BYTES + 2 * (size === 0 ? 0 : size + 2)) return 'invalid';
   if (bytes.length < length) return 'incomplete';
-  const encrypted = command === (VERSION | PROXY) ? isEncryptedBy(bytes, tlvsAt(family), length) : null;
-  if (size === 0) return { source: null, destination: null, encrypted, length };
+  const tlvs = command === (VERSION | PROXY) ? tlvsAt(family) : null;
+  const encrypted = isEncryptedBy(tlvOf(bytes, tlvs, length, PP2_TYPE_SSL));
+  const certificate = tlvOf(bytes, tlvs, length, PP2_TYPE_CERTIFICATE);
+  const reported = { encrypted, ...(certificate !== null && { certificate }), length };
+  if (size === 0) return { source: null, destination: null, ...reported };
   const ports = PROXY_PREFIX_BYTES + 2 * size;
   return {
-    encrypted,
+    ...reported,
     source: { address: addressAt(bytes, PROXY_PREFIX_BYTES, size), port: bytes.readUInt16BE(ports) },
     destination: { address: addressAt(bytes, PROXY_PREFIX_BYTES + size, size), port: bytes.readUInt16BE(ports + 2) },
-    length,
   };
 }
 
@@ -117,14 +135,17 @@ function tlvsAt(family: number): number | null {
 }
 
 /** Whether the TLV about TLS reports that the client uses it; null without a valid one. */
-function isEncryptedBy(bytes: Buffer, start: number | null, end: number): boolean | null {
+const isEncryptedBy = (ssl: Buffer | null): boolean | null =>
+  ssl === null || ssl.length < SSL_BYTES ? null : ((ssl[0] as number) & PP2_CLIENT_SSL) !== 0;
+
+/** The value of the first TLV of a type; null without one. */
+function tlvOf(bytes: Buffer, start: number | null, end: number, type: number): Buffer | null {
   if (start === null) return null;
   for (let at = start; at + TLV_PREFIX_BYTES <= end; ) {
     const valueAt = at + TLV_PREFIX_BYTES;
     const size = bytes.readUInt16BE(at + 1);
     if (valueAt + size > end) return null;
-    if (bytes[at] === PP2_TYPE_SSL)
-      return size < SSL_BYTES ? null : ((bytes[valueAt] as number) & PP2_CLIENT_SSL) !== 0;
+    if (bytes[at] === type) return bytes.subarray(valueAt, valueAt + size);
     at = valueAt + size;
   }
   return null;
@@ -177,7 +198,8 @@ const addressesOf = (
 
 const encode = (family: number, addresses: readonly number[], tlvs: readonly number[]): Buffer =>
   Buffer.from([
-    ...[...PROXY_SIGNATURE, VERSION | PROXY, family, 0, addresses.length + tlvs.length],
+    ...[...PROXY_SIGNATURE, VERSION | PROXY, family],
+    ...[(addresses.length + tlvs.length) >> 8, (addresses.length + tlvs.length) & 0xff],
     ...[...addresses, ...tlvs],
   ]);
 

@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream';
 import {
   decodeProxyHeader,
   decodeProxyLine,
+  MAX_NODE_HEADER_BYTES,
   PROXY_LINE_START,
   PROXY_PREFIX_BYTES,
   PROXY_SIGNATURE,
@@ -42,9 +43,9 @@ export function readBytes(source: Readable, size: number): Promise<Buffer> {
   });
 }
 
-/** Reads a PROXY protocol header of version 2. Null if these bytes are not a valid one. Rejects with `StreamEnded`. */
+/** Reads the header of another node. Null if these bytes are not a valid one. Rejects with `StreamEnded`. */
 export async function readProxyHeader(source: Readable): Promise<ProxyHeader | null> {
-  return completeProxyHeader(source, await readBytes(source, PROXY_PREFIX_BYTES));
+  return completeProxyHeader(source, await readBytes(source, PROXY_PREFIX_BYTES), MAX_NODE_HEADER_BYTES);
 }
 
 /**
@@ -62,10 +63,13 @@ export async function readOptionalProxyHeader(source: Readable): Promise<ProxyHe
   return completeProxyHeader(source, Buffer.concat([first, await readBytes(source, PROXY_PREFIX_BYTES - 1)]));
 }
 
-async function completeProxyHeader(source: Readable, prefix: Buffer): Promise<ProxyHeader | null> {
-  const decoded = decodeProxyHeader(prefix);
+async function completeProxyHeader(source: Readable, prefix: Buffer, maxBytes?: number): Promise<ProxyHeader | null> {
+  const decoded = decodeProxyHeader(prefix, maxBytes);
   if (decoded !== 'incomplete') return decoded === 'invalid' ? null : decoded;
-  const complete = decodeProxyHeader(Buffer.concat([prefix, await readBytes(source, prefix.readUInt16BE(14))]));
+  const complete = decodeProxyHeader(
+    Buffer.concat([prefix, await readBytes(source, prefix.readUInt16BE(14))]),
+    maxBytes,
+  );
   return typeof complete === 'string' ? null : complete;
 }
 

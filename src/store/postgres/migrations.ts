@@ -26,6 +26,7 @@ import { firmwareSigning } from './migrations/0028-firmware-signing.ts';
 import { firmwareReleasers } from './migrations/0029-firmware-releasers.ts';
 import { memoryWritersMigration } from './migrations/0030-memory-writers.ts';
 import { keyRestrictionsMigration } from './migrations/0031-key-restrictions.ts';
+import { deviceCasMigration } from './migrations/0032-device-cas.ts';
 import { rowSecurity } from './migrations/0034-row-security.ts';
 
 export interface Migration {
@@ -78,6 +79,7 @@ export const migrations: readonly Migration[] = [
   { id: 29, name: 'firmware releasers', sql: firmwareReleasers, change: 'expand' },
   { id: 30, name: 'memory writers', sql: memoryWritersMigration, change: 'expand' },
   { id: 31, name: 'key restrictions', sql: keyRestrictionsMigration, change: 'expand' },
+  { id: 32, name: 'device certificate authorities', sql: deviceCasMigration, change: 'expand' },
   { id: 34, name: 'row security', sql: rowSecurity, change: 'expand' },
 ];
 

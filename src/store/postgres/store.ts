@@ -9,6 +9,7 @@ import { changeRequestStore } from './change-requests.ts';
 import { CoalescedReads } from './coalesced-reads.ts';
 import { commandStore } from './commands.ts';
 import type { Database } from './database.ts';
+import { deviceCaStore } from './device-cas.ts';
 import { DeviceCounts } from './device-counts.ts';
 import { deviceStore } from './devices.ts';
 import type { Fence } from './fence.ts';
@@ -34,6 +35,7 @@ export function createStore(database: Database, counts = new DeviceCounts(), fen
   return {
     actors: actorStore(database, counts, fence),
     devices: deviceStore(database, counts, reads),
+    deviceCas: deviceCaStore(database),
     commands: commandStore(database),
     plans: planStore(database),
     proposals: proposalStore(database),

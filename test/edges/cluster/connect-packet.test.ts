@@ -69,8 +69,8 @@ describe('the credentials of a CONNECT', () => {
     );
   });
 
-  it('are missing without a user name', async () => {
-    expect((await read(connect({})).first).credentials).toBeNull();
+  it('have no user name and no password if the packet has none', async () => {
+    expect((await read(connect({})).first).credentials).toEqual({ username: null, password: null });
   });
 
   it('are missing in a packet that ends too early, at any length', () => {

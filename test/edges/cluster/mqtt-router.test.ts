@@ -54,9 +54,9 @@ describe('a connection', () => {
   };
   const start = (more: Parameters<TestCluster['start']>[1] = {}) =>
     cluster.start((node) => ({ acceptMqtt: (source, client) => accept(node(), source, client) }), more);
-  const listen = async (node: TestNode): Promise<number> => {
+  const listen = async (node: TestNode, client = tlsClient): Promise<number> => {
     const server = createServer((socket) => {
-      void node.edge.routeMqtt(socket, tlsClient, () => void accept(node, socket, tlsClient));
+      void node.edge.routeMqtt(socket, client, () => void accept(node, socket, client));
     }).listen(0, '127.0.0.1');
     cleanup.push(() => server.close());
     await once(server, 'listening');
@@ -132,6 +132,25 @@ describe('a connection', () => {
     dial(signIn('jwt', `tenant ${cluster.tenantId}`));
     await eventually(() => accepted.length > 0);
     expect(accepted[0]?.node).toBe(there);
+  });
+
+  it('of a device is routed by its certificate, which the owner gets', async () => {
+    const certificate = Buffer.from(`tenant ${cluster.tenantId}`.padEnd(60));
+    const client = { ...tlsClient, certificate: Buffer.concat([certificate, Buffer.alloc(3_000)]) };
+    const named = { ...client, certificate: Buffer.from(`tenant ${cluster.tenantId}`) };
+    dial(packets.connect({ clientId: 'c' }), await listen(here, named));
+    await eventually(() => accepted.length > 0);
+    expect(accepted[0]).toMatchObject({ node: there, client: named });
+    // With a password, or as a user, the certificate has no part in it.
+    dial(signIn(), await listen(here, { ...named, certificate: Buffer.from('tenant unknown') }));
+    await eventually(() => accepted.length > 1);
+    expect(accepted[1]?.node).toBe(there);
+    // The longest certificate fits.
+    const longest = { ofCertificate: async () => cluster.tenantId };
+    const other = await start({ hints: { ...namedHints, ...longest } as never });
+    dial(packets.connect({ clientId: 'c' }), await listen(other, client));
+    await eventually(() => accepted.length > 2);
+    expect(accepted[2]).toMatchObject({ node: there, client });
   });
 
   it.each([

@@ -40,10 +40,11 @@ const graphqlLimits = { ...defaultSocketLimits, initMs: 5_000 };
 
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** Hints that the client names: `x-tenant` of a request, `tenant` of an upgrade's query, `tenant <id>` as a credential. */
-export const namedHints: Pick<TenantHints, 'ofRequest' | 'ofUpgrade' | 'ofCredential'> = {
+/** Hints that the client names: `x-tenant` of a request, `tenant` of an upgrade's query, `tenant <id>` as a credential or certificate. */
+export const namedHints: Pick<TenantHints, 'ofRequest' | 'ofUpgrade' | 'ofCredential' | 'ofCertificate'> = {
   ofRequest: ({ headers }) => (headers['x-tenant'] as string | undefined) ?? null,
   ofUpgrade: ({ url = '' }) => new URL(url, 'ws://x').searchParams.get('tenant'),
+  ofCertificate: async (certificate) => /^tenant (.*)$/.exec(`${certificate}`)?.[1] ?? null,
   ofCredential: (credential): TenantHint => /^tenant (.*)$/.exec(credential)?.[1] ?? null,
 };
 

@@ -10,7 +10,9 @@ import { Authenticator, internalTokenVerifier } from '../../../src/edges/shared/
 import { MAX_BODY_BYTES, readJson } from '../../../src/edges/shared/body.ts';
 import { makeCookies } from '../../../src/edges/shared/cookies.ts';
 import { isTicket, redeemTicket } from '../../../src/operations/identity/websocket-tickets.ts';
+import { type Certificate, parseCertificate } from '../../../src/protocol/certificate.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
+import { issue, makeAuthority, type TestCertificate } from '../../support/certificates.ts';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
@@ -205,6 +207,38 @@ describe('a ticket', () => {
     const caller = await redeemTicket(service.services, ticket, { via: 'websocket', requestId: v7() });
     expect(caller?.tenantId).toBe(owner.tenantId);
     expect(await hints.ofUpgrade(requestOf(`/ws/state?token=${ticket}`))).toBeNull();
+  });
+});
+
+describe('a certificate', () => {
+  it('gives the hint of the tenant whose CA issued it', async () => {
+    const { hints } = newNode();
+    const { store, clock } = service;
+    const other = await service.owner();
+    const issuers = [makeAuthority(), makeAuthority()] as const;
+    const register = async (authority: TestCertificate, tenantId: string) => {
+      const { subjectHash, publicKeyHash } = parseCertificate(authority.der) as Certificate;
+      const now = clock.now();
+      const code = { tenantId, codeHash: v7(), createdBy: v7(), expiresAt: now + 1 };
+      await store.deviceCas.beginVerification(code, 10, now);
+      await store.deviceCas.insert(
+        {
+          ...{ id: v7(), tenantId, name: 'Factory', status: 'active', certificate: authority.pem, fingerprint: 'f' },
+          ...{ subjectHash, publicKeyHash, subject: 'CN=Test CA', notAfter: now, registration: null },
+          ...{ createdBy: v7(), createdAt: now },
+        },
+        { codeHash: code.codeHash, now, mostOfSubject: 32 },
+      );
+    };
+    expect(await hints.ofCertificate(issue(issuers[0], 'lamp').der)).toBeNull();
+    await register(issuers[0], owner.tenantId);
+    expect(await hints.ofCertificate(issue(issuers[0], 'lamp').der)).toBe(owner.tenantId);
+    // Two CAs have the same name.
+    await register(issuers[1], other.tenantId);
+    expect(await hints.ofCertificate(issue(issuers[0], 'lamp').der)).toBe(owner.tenantId);
+    expect(await hints.ofCertificate(issue(issuers[1], 'lamp').der)).toBe(other.tenantId);
+    expect(await hints.ofCertificate(issue(makeAuthority(), 'lamp').der)).toBeNull();
+    expect(await hints.ofCertificate(Buffer.from('no certificate'))).toBeNull();
   });
 });
 

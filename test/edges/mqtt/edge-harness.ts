@@ -255,7 +255,8 @@ export class EdgeHarness {
       return [{ type: 'hello.accepted', lastSequence: row.window.highest, keyVersion: row.device.keyVersion }];
     }
     if (!('header' in event)) return [];
-    const { sequenceNumber, messageId } = event.header;
+    const { messageId } = event.header;
+    const sequenceNumber = event.header.sequenceNumber ?? row.window.highest + 1;
     const verdict = judgeSequence(row.window, sequenceNumber, messageId);
     if (verdict === 'repeat') return [{ type: 'message.accepted', repeat: true }];
     if (verdict === 'reused') return [{ type: 'message.refused', code: 'SEQUENCE_REUSED' }];

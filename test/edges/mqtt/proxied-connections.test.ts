@@ -69,6 +69,18 @@ describe('behind a trusted balancer', () => {
     await eventually(() => expect(addresses).toEqual(['192.0.2.7', '192.0.2.7']));
   });
 
+  it('a header that names a certificate signs in no device', async () => {
+    const ends = [
+      { address: '192.0.2.7', port: 1 },
+      { address: '203.0.113.1', port: 2 },
+    ] as const;
+    const socket = dial();
+    socket.write(encodeProxyHeader(...ends, true, Buffer.from('certificate')));
+    socket.write(packets.connect({ clientId: 'c' }));
+    const [answer] = (await once(socket, 'data')) as [Buffer];
+    expect(answer.toString('hex')).toBe('20020005');
+  });
+
   it('a header before the TLS handshake gives the client’s address', async () => {
     (await dialTls(header)).write(connectPacket);
     await eventually(() => expect(addresses).toEqual(['192.0.2.7']));

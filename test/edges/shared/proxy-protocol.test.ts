@@ -5,6 +5,7 @@ import {
   decodeProxyLine,
   type Endpoint,
   encodeProxyHeader,
+  MAX_NODE_HEADER_BYTES,
   MAX_PROXY_HEADER_BYTES,
   MAX_PROXY_LINE_BYTES,
   PROXY_SIGNATURE,
@@ -71,6 +72,19 @@ describe('an encoded header', () => {
         });
       }),
     );
+  });
+
+  it('of a node has the certificate of the client, if it has one', () => {
+    const certificate = Buffer.alloc(3_072, 7);
+    const ends = [
+      { address: '192.0.2.7', port: 1 },
+      { address: '203.0.113.1', port: 2 },
+    ] as const;
+    const encoded = encodeProxyHeader(...ends, true, certificate);
+    expect(decodeProxyHeader(encoded, MAX_NODE_HEADER_BYTES)).toEqual({
+      ...{ source: ends[0], destination: ends[1], encrypted: true, certificate, length: encoded.length },
+    });
+    expect(decodeProxyHeader(encoded)).toBe('invalid');
   });
 
   it('is incomplete at every length below its own', () => {

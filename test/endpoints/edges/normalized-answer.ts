@@ -17,6 +17,9 @@ const MADE_UP = new Set([
   'checksum',
   'keyId',
   'publicKey',
+  'verificationCode',
+  'certificate',
+  'fingerprint',
 ]);
 
 const camel = (name: string): string => name.replace(/(?<=.)_([a-z])/g, (_, letter: string) => letter.toUpperCase());

@@ -1,9 +1,11 @@
 import type { ChangeRequest } from '../../../src/domain/change-request.ts';
+import type { BoundSubject, DeviceCa, DeviceCertificate } from '../../../src/domain/device-ca.ts';
 import type { Memory } from '../../../src/domain/memory.ts';
 import type { Proposal } from '../../../src/domain/proposal.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../../src/domain/values.ts';
 import type { AuditRow } from '../../../src/store/contract/audit.ts';
 import type { AuditBlock, ChainPlace } from '../../../src/store/contract/audit-chain.ts';
+import type { CaVerification } from '../../../src/store/contract/device-cas.ts';
 import type { FirmwareRelease } from '../../../src/store/contract/firmware.ts';
 import type { UserSession } from '../../../src/store/contract/user-sessions.ts';
 import type {
@@ -87,6 +89,13 @@ const tables = (undo: UndoLog) => ({
   proposals: new Table<Proposal>(undo),
   changeRequests: new Table<ChangeRequest>(undo),
   firmware: new Table<FirmwareRelease>(undo),
+  /** By `tenant/hash of the code`. */
+  caVerifications: new Table<CaVerification>(undo),
+  deviceCas: new Table<DeviceCa>(undo),
+  /** By `CA/common name`. */
+  caSubjects: new Table<BoundSubject>(undo),
+  /** By `CA/serial number`. */
+  deviceCertificates: new Table<DeviceCertificate>(undo),
   /** By tenant: whether signatures are required. */
   firmwareSigning: new Table<boolean>(undo),
   /** By `tenant/key id`. */

@@ -8,6 +8,7 @@ import { auditChainStore } from './audit-chain.ts';
 import { changeRequestStore } from './change-requests.ts';
 import { commandStore } from './commands.ts';
 import type { MemoryDatabase } from './database.ts';
+import { deviceCaStore } from './device-cas.ts';
 import { deviceStore } from './devices.ts';
 import { firmwareStore } from './firmware.ts';
 import { firmwareSigningStore } from './firmware-signing.ts';
@@ -49,6 +50,7 @@ export function openMemoryStore(database: MemoryDatabase, options: MemoryStoreOp
     idempotency: idempotencyStore(session),
     administration: administrationStore(session),
     firmware: firmwareStore(session),
+    deviceCas: deviceCaStore(session),
     firmwareSigning: firmwareSigningStore(session),
     artifactFiles: memoryArtifactFiles(session),
     audit: auditStore(session),

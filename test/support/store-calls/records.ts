@@ -1,4 +1,5 @@
 import type { ChangeRequest } from '../../../src/domain/change-request.ts';
+import type { DeviceCa } from '../../../src/domain/device-ca.ts';
 import type { Proposal } from '../../../src/domain/proposal.ts';
 import type { Principal } from '../../../src/domain/values.ts';
 import type { AuditRow } from '../../../src/store/contract/audit.ts';
@@ -74,6 +75,18 @@ const releaseOf = (model: StoreModel, { a, b, c, tenant, text, flag }: Inputs): 
   ...{ createdAt: a * DAY, releasedAt: null, size: flag ? a : null, signature: flag ? text : null },
   signatureKeyId: flag ? model.name('firmware-key', b) : null,
   releasedBy: flag ? model.id('user', c) : null,
+});
+
+const deviceCaOf = (model: StoreModel, { a, b, c, tenant, text, at, flag }: Inputs): DeviceCa => ({
+  ...{ id: model.id('ca', a), tenantId: model.id('tenant', tenant), name: text, status: flag ? 'active' : 'inactive' },
+  ...{ certificate: 'PEM', fingerprint: text, subjectHash: model.name('ca-subject', b), subject: text },
+  ...{ publicKeyHash: model.name('ca-key', c), notAfter: at, createdBy: model.id('user', b), createdAt: a * DAY },
+  registration: flag
+    ? {
+        ...{ homeId: model.id('home', a), roomId: null, deviceType: 'lamp', subjectPattern: b === 0 ? null : 'l*' },
+        ...{ maxDevices: c, setBy: model.id('user', c) },
+      }
+    : null,
 });
 
 const auditRow = (model: StoreModel, { a, b, tenant, text, at, flag }: Inputs): AuditRow => ({
@@ -302,6 +315,62 @@ const others: Record<string, CallBuilder> = {
     (model, { tenant, flag }) =>
     ({ firmwareSigning }) =>
       firmwareSigning.setRequired(model.id('tenant', tenant), flag),
+  beginCaVerification: (model, { a, b, c, tenant, at }) => {
+    const verification = { tenantId: model.id('tenant', tenant), codeHash: model.name('code', a), expiresAt: b * DAY };
+    return ({ deviceCas }) =>
+      deviceCas.beginVerification({ ...verification, createdBy: model.id('user', c) }, 1 + c, at);
+  },
+  insertDeviceCa: (model, one) => {
+    const code = { codeHash: model.name('code', one.c), now: one.at, mostOfSubject: 1 + one.a };
+    return ({ deviceCas }) => deviceCas.insert(deviceCaOf(model, one), code, responseOf(model, one.response));
+  },
+  updateDeviceCa:
+    (model, one) =>
+    ({ deviceCas }) =>
+      deviceCas.update(deviceCaOf(model, one)),
+  deleteDeviceCa:
+    (model, { a, tenant }) =>
+    ({ deviceCas }) =>
+      deviceCas.delete(model.id('tenant', tenant), model.id('ca', a)),
+  bindSubject: (model, { a, b, c, tenant, at, flag }) => {
+    const subject = { caId: model.id('ca', a), commonName: model.name('subject', b), boundAt: at };
+    return ({ deviceCas }) =>
+      deviceCas.bind(
+        {
+          ...{ ...subject, tenantId: model.id('tenant', tenant), deviceId: model.id('device', c) },
+          boundBy: flag ? model.id('user', c) : null,
+        },
+        flag ? model.id('device', b) : null,
+      );
+  },
+  recordCertificate: (model, { a, b, c, tenant, text, at }) => {
+    const certificate = {
+      ...{ caId: model.id('ca', a), serialNumber: model.name('serial', b), tenantId: model.id('tenant', tenant) },
+      ...{ deviceId: model.id('device', c), commonName: text, fingerprint: text, notAfter: (a + b) * DAY },
+    };
+    return ({ deviceCas }) => deviceCas.recordCertificate(certificate, at, { since: a * DAY, most: 1 + c });
+  },
+  revokeCertificate: (model, { a, b, c, tenant, text, at, flag }) => {
+    const revocation = {
+      ...{ tenantId: model.id('tenant', tenant), caId: model.id('ca', a), serialNumber: model.name('serial', b) },
+      ...{ revokedAt: at, revokedBy: model.id('user', c), reason: flag ? text : null },
+    };
+    return ({ deviceCas }) => deviceCas.revoke(revocation, 1 + c);
+  },
+  findDeviceCas:
+    (model, { a, b, c, tenant }) =>
+    async ({ deviceCas }) => [
+      await deviceCas.list(model.id('tenant', tenant)),
+      await deviceCas.find(model.id('tenant', tenant), model.id('ca', a)),
+      await deviceCas.count(model.id('tenant', tenant)),
+      await deviceCas.bySubject(model.name('ca-subject', b)),
+      await deviceCas.subject(model.id('ca', a), model.name('subject', b)),
+      await deviceCas.countRegistered(model.id('ca', a)),
+      await deviceCas.subjectsOf(model.id('device', c)),
+      await deviceCas.certificate(model.id('ca', a), model.name('serial', b)),
+      await deviceCas.certificatesOf(model.id('device', c)),
+      await deviceCas.isInForce(model.id('ca', a), model.name('serial', b)),
+    ],
   beginArtifact:
     (model, { a, at }) =>
     ({ firmware }) =>

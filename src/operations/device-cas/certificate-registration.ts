@@ -1,0 +1,105 @@
+import { automaticManifest, categoryOf } from '../../domain/capability-registry.ts';
+import { derivedId } from '../../domain/derived-id.ts';
+import { type DeviceCa, matchesPattern } from '../../domain/device-ca.ts';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { SYSTEM, type Uuid } from '../../domain/values.ts';
+import type { DeviceContext, DeviceEvent } from '../../machines/device-types.ts';
+import type { DeviceKeyRow } from '../../machines/outputs.ts';
+import { withinBetaLimit } from '../devices/beta-limit.ts';
+import { resolvePlacement, withPlacementLock } from '../homes/placement.ts';
+import { displayName } from '../inputs.ts';
+import type { Services } from '../operation.ts';
+import { withinQuota } from '../quota-checks.ts';
+
+/** The services that register a device by its certificate. */
+export type RegistrationServices = Pick<
+  Services,
+  'actors' | 'audit' | 'clock' | 'flags' | 'locks' | 'manifests' | 'newId' | 'settings' | 'store'
+>;
+
+/** The client whose certificate registers a device, for the audit. */
+export interface RegisteringClient {
+  address: string;
+  serialNumber: string;
+}
+
+/**
+ * Registers the device of a common name that no device is bound to, by the rule of the CA, and binds it. Returns the device
+ * that it is bound to then. The certificate is verified, and its CA is active.
+ */
+export function registerByCertificate(
+  services: RegistrationServices,
+  ca: DeviceCa,
+  commonName: string,
+  client: RegisteringClient,
+): Promise<Outcome<Uuid>> {
+  const { flags, locks, store } = services;
+  // The number of devices is that of the CA, so its registrations run one at a time.
+  return locks.exclusive(`ca:${ca.id}`, async () => {
+    const bound = await store.deviceCas.subject(ca.id, commonName);
+    if (bound !== null) return done(bound.deviceId);
+    const current = await store.deviceCas.find(ca.tenantId, ca.id);
+    const rule = current?.status === 'active' ? current.registration : null;
+    if (rule === null) return refuse('FORBIDDEN', 'The CA registers no devices.');
+    const { maintenance_mode, registration_lock } = flags();
+    if (maintenance_mode || registration_lock) return refuse('REGISTRATION_LOCKED', 'No devices are registered now.');
+    if (!displayName.safeParse(commonName).success) return refuse('FORBIDDEN', 'The common name cannot be a name.');
+    if (rule.subjectPattern !== null && !matchesPattern(rule.subjectPattern, commonName))
+      return refuse('FORBIDDEN', 'The common name does not match the pattern of the rule.');
+    if ((await store.deviceCas.countRegistered(ca.id)) >= rule.maxDevices)
+      return refuse('QUOTA_REACHED', `The rule of the CA registers at most ${rule.maxDevices} devices.`);
+    return withPlacementLock(services, ca.tenantId, async () => {
+      const place = { home_id: rule.homeId, room_id: rule.roomId };
+      const placement = await resolvePlacement(services, ca.tenantId, place, { homeId: null, roomId: null });
+      if (!placement.ok) return placement;
+      const count = () => store.devices.count(ca.tenantId);
+      return withinQuota(services, ca.tenantId, 'devices', count, () =>
+        withinBetaLimit(services, () => register(services, { ...ca, registration: rule }, commonName, client)),
+      );
+    });
+  });
+}
+
+async function register(
+  services: Pick<RegistrationServices, 'actors' | 'audit' | 'clock' | 'manifests' | 'newId' | 'store'>,
+  { id: caId, tenantId, createdAt, registration }: DeviceCa & { registration: NonNullable<DeviceCa['registration']> },
+  commonName: string,
+  { address, serialNumber }: RegisteringClient,
+): Promise<Outcome<Uuid>> {
+  const { actors, audit, clock, manifests, newId, store } = services;
+  const { homeId, roomId, deviceType, setBy } = registration;
+  // The same id again if the process ended before the subject was bound.
+  const id = derivedId(createdAt, 'certificate', caId, commonName);
+  const ref = { kind: 'device', id } as const;
+  if ((await actors.read<DeviceContext>(ref)) === null) {
+    const manifest = automaticManifest({ deviceId: id, tenantId, deviceType });
+    const key = withoutKey(clock.now());
+    const event: DeviceEvent = {
+      type: 'register',
+      at: key.createdAt,
+      by: SYSTEM,
+      device: {
+        ...{ id, tenantId, deviceType, category: categoryOf(deviceType), name: commonName },
+        ...{ homeId, roomId, metadata: {}, signingAlg: key.signingAlg },
+      },
+      key,
+      manifest,
+    };
+    await actors.create(ref, event);
+    if (manifest !== null) manifests.put(manifest);
+  }
+  await store.deviceCas.bind({ caId, commonName, tenantId, deviceId: id, boundBy: null, boundAt: clock.now() }, null);
+  await audit.recordDone({
+    ...{ tenantId, by: setBy, key: null, via: 'mqtt', action: 'registerDeviceByCertificate', subject: `device:${id}` },
+    ...{ requestId: newId(), address, client: `certificate ${serialNumber} of CA ${caId}` },
+  });
+  return done(id);
+}
+
+/**
+ * The first version of the keys of a device that has none: it verifies nothing. As for every Ed25519 key, the messages to the
+ * device are signed with the key of the service.
+ */
+const withoutKey = (createdAt: number): DeviceKeyRow => ({
+  ...{ keyVersion: 1, signingAlg: 'ed25519', sealedSecret: null, publicKey: null, createdAt },
+});

@@ -1,0 +1,202 @@
+import { hash } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import {
+  around,
+  CERT_SIGN,
+  type CertificateOptions,
+  extension,
+  issue,
+  makeAuthority,
+  SIGNATURE,
+  type TestCertificate,
+} from '../../../support/certificates.ts';
+import type { HttpService } from '../../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../../support/test-tenant.ts';
+
+let service: HttpService;
+let mine: TestTenant;
+let authority: TestCertificate;
+
+beforeAll(async () => {
+  service = await startHttpServiceOnDatabase();
+});
+beforeEach(async () => {
+  mine = await makeTestTenant(service);
+  authority = newAuthority();
+});
+afterAll(() => service.close());
+
+const newAuthority = (more: CertificateOptions = {}) => makeAuthority({ ...around(service.clock.now()), ...more });
+const codeOf = async (tenant = mine): Promise<string> =>
+  (await tenant.call('POST', '/cas/verifications')).body.verification_code;
+const send = (proof: TestCertificate, more: object = {}, tenant = mine) =>
+  tenant.call('POST', '/cas', {
+    ...{ name: 'Factory', certificate: authority.pem, verification_certificate: proof.pem, ...more },
+  });
+const register = async (more: object = {}, tenant = mine) => send(issue(authority, await codeOf(tenant)), more, tenant);
+const pathsOf = (errors: { path: string }[]) => errors.map(({ path }) => path);
+
+describe('a CA', () => {
+  it('is registered with a rule, listed, changed and deleted', async () => {
+    const rule = { home_id: mine.homeId, room_id: mine.roomId, device_type: 'smart_light' };
+    const { status, body } = await register({ registration: rule });
+    expect(status).toBe(201);
+    expect(body.ca).toMatchObject({
+      ...{ id: body.id, name: 'Factory', status: 'active', subject: 'CN=Test CA', certificate: authority.pem },
+      registration: { ...rule, subject_pattern: null, max_devices: 1_000, set_by: mine.userId },
+    });
+    expect((await mine.call('GET', '/cas')).body.cas).toEqual([body.ca]);
+    const changes = { name: 'Plant 2', status: 'inactive', registration: null };
+    const changed = await mine.call('PATCH', `/cas/${body.id}`, changes);
+    expect(changed.body.ca).toEqual({ ...body.ca, ...changes });
+    expect((await mine.call('GET', `/cas/${body.id}`)).body.ca).toEqual(changed.body.ca);
+    expect((await mine.call('DELETE', `/cas/${body.id}`)).status).toBe(204);
+    expect((await mine.call('GET', '/cas')).body.cas).toEqual([]);
+  });
+
+  it('has the same id when it is registered again', async () => {
+    const first = await register();
+    await mine.call('DELETE', `/cas/${first.body.id}`);
+    expect((await register()).body.id).toBe(first.body.id);
+  });
+
+  it('is registered once, by one tenant, which is not named', async () => {
+    const other = await makeTestTenant(service);
+    expect((await register()).status).toBe(201);
+    const [again, foreign] = [await register(), await register({}, other)];
+    expect([again.status, foreign.status]).toEqual([409, 409]);
+    expect(foreign.body.detail).toBe(again.body.detail);
+    // Another certificate with the same key is the same CA.
+    const renewed = newAuthority({ keys: authority.keys, commonName: 'Renewed CA' });
+    authority = renewed;
+    expect((await register({}, other)).status).toBe(409);
+  });
+
+  it('is registered at most ten times, by the quota', async () => {
+    for (let n = 0; n < 10; n += 1) {
+      authority = newAuthority({ commonName: `CA ${n}` });
+      expect((await register()).status).toBe(201);
+    }
+    authority = newAuthority({ commonName: 'CA 10' });
+    expect(await register()).toMatchObject({ status: 403, body: { code: 'QUOTA_REACHED' } });
+  });
+
+  it('is changed by persons with the role admin alone, and each change is audited', async () => {
+    const { tokens } = mine;
+    const key = (await mine.call('POST', '/auth/api-keys', { name: 'Robot', scopes: ['all'] })).body.key;
+    expect((await mine.call('POST', '/cas/verifications', {}, { token: key })).status).toBe(403);
+    expect((await mine.call('POST', '/cas/verifications', {}, { token: tokens.user })).status).toBe(403);
+    expect((await mine.call('POST', '/cas/verifications', {}, { token: tokens.admin })).status).toBe(201);
+    const { body } = await register();
+    await mine.call('POST', `/cas/${body.id}/revocations`, { serial_number: '4f:2a' });
+    await mine.call('PATCH', `/cas/${body.id}`, { status: 'inactive' });
+    const audit = (await mine.call('GET', '/audit?limit=200')).body.entries;
+    const done = audit.filter(({ outcome }: { outcome: string }) => outcome === 'done');
+    const seen = done.map(({ action, subject }: { action: string; subject: string }) => `${action} ${subject}`);
+    expect(seen).toEqual(
+      expect.arrayContaining([
+        `registerCa ca:${body.id}`,
+        `revokeCertificate certificate:${body.id}:4F2A`,
+        `updateCa ca:${body.id}`,
+      ]),
+    );
+  });
+
+  it('and its certificates belong to one tenant', async () => {
+    const { body } = await register();
+    const other = await makeTestTenant(service);
+    const device = await other.register();
+    const answers = [
+      await other.call('GET', `/cas/${body.id}`),
+      await other.call('PATCH', `/cas/${body.id}`, { status: 'inactive' }),
+      await other.call('DELETE', `/cas/${body.id}`),
+      await other.call('POST', `/cas/${body.id}/revocations`, { serial_number: '01' }),
+      await other.call('POST', `/devices/${device.device_id}/certificates`, { ca_id: body.id, common_name: 'a' }),
+    ];
+    expect(answers.map(({ status }) => status)).toEqual([404, 404, 404, 404, 404]);
+  });
+});
+
+describe('the proof of possession', () => {
+  it('is a certificate for an open code of the tenant by the key of the CA', async () => {
+    const other = await makeTestTenant(service);
+    const code = await codeOf();
+    const attempts: [string, TestCertificate][] = [
+      ['another text', issue(authority, 'code')],
+      ['a code of another tenant', issue(authority, await codeOf(other))],
+      ['the key of another CA', issue(newAuthority(), code)],
+      ['the CA itself', authority],
+    ];
+    for (const [title, proof] of attempts) {
+      const { status, body } = await send(proof);
+      expect([title, status, pathsOf(body.errors)]).toEqual([title, 400, ['verification_certificate']]);
+    }
+    expect((await send(issue(authority, code))).status).toBe(201);
+  });
+
+  it('is used once', async () => {
+    const code = await codeOf();
+    expect((await send(issue(authority, code))).status).toBe(201);
+    authority = newAuthority({ commonName: 'Next CA' });
+    expect((await send(issue(authority, code))).status).toBe(400);
+  });
+
+  it('ends after 24 hours', async () => {
+    const { body } = await mine.call('POST', '/cas/verifications');
+    expect(Date.parse(body.expires_at) - service.clock.now()).toBe(24 * 3_600_000);
+    const now = service.clock.now();
+    const open = (code: string, expiresAt: number) => {
+      const verification = {
+        tenantId: mine.tenantId,
+        codeHash: hash('sha256', code),
+        createdBy: mine.userId,
+        expiresAt,
+      };
+      return service.store.deviceCas.beginVerification(verification, 10, now);
+    };
+    await open('ended', now);
+    await open('open', now + 1);
+    expect((await send(issue(authority, 'ended'))).status).toBe(400);
+    expect((await send(issue(authority, 'open'))).status).toBe(201);
+  });
+
+  it('has ten open codes at most: another one replaces the one that ends first', async () => {
+    const shorter = await mine.call('POST', '/cas/verifications', { valid_for_s: 3_600 });
+    expect(Date.parse(shorter.body.expires_at) - service.clock.now()).toBe(3_600_000);
+    const codes = [];
+    for (let n = 0; n < 10; n += 1) codes.push(await codeOf());
+    expect((await send(issue(authority, shorter.body.verification_code))).status).toBe(400);
+    expect((await send(issue(authority, codes[0] as string))).status).toBe(201);
+  });
+
+  it.each<[string, CertificateOptions]>([
+    ['is none of a CA', { authority: false }],
+    ['must not sign certificates', { keyUsage: SIGNATURE }],
+    ['has expired', { notBefore: 0, notAfter: 1 }],
+    [
+      'has a critical extension that is not known',
+      { keyUsage: CERT_SIGN, extensions: [extension('551d1e', true, Buffer.from([0x30, 0]))] },
+    ],
+  ])('is not accepted for a certificate that %s', async (_, options) => {
+    authority = newAuthority(options);
+    const { status, body } = await register();
+    expect([status, pathsOf(body.errors)]).toEqual([400, ['certificate']]);
+  });
+});
+
+describe('a common name', () => {
+  it('belongs to one device, until that device is revoked', async () => {
+    const { body } = await register();
+    const [one, two] = [await mine.register(), await mine.register()];
+    const bind = (id: string) => mine.call('POST', `/devices/${id}/certificates`, { ca_id: body.id, common_name: 'a' });
+    expect((await bind(one.device_id)).status).toBe(201);
+    expect((await bind(one.device_id)).status).toBe(201);
+    expect((await bind(two.device_id)).status).toBe(409);
+    await mine.call('POST', `/device/${one.device_id}/revoke`, {});
+    expect((await bind(one.device_id)).body.code).toBe('DEVICE_REVOKED');
+    expect((await bind(two.device_id)).status).toBe(201);
+    const { subjects } = (await mine.call('GET', `/devices/${two.device_id}/certificates`)).body;
+    expect(subjects).toMatchObject([{ ca_id: body.id, common_name: 'a', bound_by: mine.userId }]);
+    expect((await mine.call('GET', `/devices/${one.device_id}/certificates`)).body.subjects).toEqual([]);
+  });
+});
