@@ -37,6 +37,8 @@ export interface Database extends SizeReporter {
   write<Row extends object>(statement: Statement): Promise<Row[]>;
   /** No time limit except the session's `statement_timeout`, which `run` can change. */
   transaction<T>(run: (query: Query) => Promise<T>): Promise<T>;
+  /** Each statement is its own transaction, in one session without time limits, which is closed afterwards. */
+  session<T>(run: (query: Query) => Promise<T>): Promise<T>;
   /** PGlite: one session, and no background processes. */
   readonly embedded: boolean;
   /** Number of answered statements, for checks whether the database still answers. */
@@ -120,13 +122,7 @@ export class PooledDatabase implements Database {
   async transaction<T>(run: (query: Query) => Promise<T>): Promise<T> {
     const client = await this.#connect();
     let broken = false;
-    const query: Query = async <Row extends object>(text: string, values?: readonly SqlValue[]) => {
-      const config = { text, query_timeout: NO_TIMEOUT_MS, ...(values && { values: [...values] }) };
-      const result = await client.query<Row>(config).catch((error) => {
-        throw faultOf(error, false);
-      });
-      return result.rows;
-    };
+    const query = untimedQuery(client);
     try {
       await query('begin');
       const value = await run(query);
@@ -143,6 +139,21 @@ export class PooledDatabase implements Database {
       throw error;
     } finally {
       client.release(broken);
+    }
+  }
+
+  async session<T>(run: (query: Query) => Promise<T>): Promise<T> {
+    const client = await this.#connect();
+    const query = untimedQuery(client);
+    try {
+      await query('set statement_timeout = 0');
+      return await run(query);
+    } catch (error) {
+      // The server may still run a statement.
+      this.#sessions?.markLost(client);
+      throw error;
+    } finally {
+      client.release(true);
     }
   }
 
@@ -204,3 +215,14 @@ export class PooledDatabase implements Database {
     }
   }
 }
+
+/** Waits for the answers of the client's statements for any time. */
+const untimedQuery =
+  (client: pg.PoolClient): Query =>
+  async <Row extends object>(text: string, values?: readonly SqlValue[]) => {
+    const config = { text, query_timeout: NO_TIMEOUT_MS, ...(values && { values: [...values] }) };
+    const result = await client.query<Row>(config).catch((error) => {
+      throw faultOf(error, false);
+    });
+    return result.rows;
+  };

@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
-import type { BackoffLimits } from '../../domain/backoff.ts';
+import { setTimeout as pause } from 'node:timers/promises';
+import { type BackoffLimits, backoffDelay } from '../../domain/backoff.ts';
 import type { Milliseconds } from '../../domain/values.ts';
+import { createIndexes, createIndexesAlone } from './concurrent-indexes.ts';
 import type { Database, Query } from './database.ts';
 import { FIRST_NODE_EPOCH } from './fence.ts';
 import { type LockRetry, retryWhileLocked } from './lock-retry.ts';
@@ -69,7 +71,7 @@ export interface MigrationResult {
 }
 
 /**
- * Migrates the schema, each migration in its own transaction. Throws `SchemaMismatch` if an applied migration has changed
+ * Migrates the schema, each migration in its own transaction, and indexes of large tables without one. Throws `SchemaMismatch` if an applied migration has changed
  * since, or if the database requires a newer build, and an `AbortError` if the signal of `retry` aborts.
  */
 export async function migrate(database: Database, options: MigrateOptions = {}): Promise<MigrationResult> {
@@ -99,12 +101,26 @@ async function applyEach(
   let applied = 0;
   const waiting: Migration[] = [];
   for (const migration of wanted) {
-    const run = (query: Query) => apply(query, migration, known, shared);
+    if (!database.embedded) await makeIndexes(database, migration, options);
+    const text = database.embedded ? migration.sql + createIndexesAlone(migration.indexes ?? []) : migration.sql;
+    const run = (query: Query) => apply(query, migration, text, { known, shared });
     const outcome = await locked(database, options, { migration: migration.id }, run);
     if (outcome === 'applied') applied += 1;
     if (outcome === 'waiting') waiting.push(migration);
   }
   return { applied, waiting };
+}
+
+/** Resolves when the indexes of the migration exist, made by this process or another one. */
+async function makeIndexes(database: Database, { id, indexes }: Migration, { retry }: MigrateOptions): Promise<void> {
+  if (indexes === undefined) return;
+  for (let attempts = 1; ; attempts++) {
+    if ((await appliedMigrations(database)).has(id)) return;
+    const names = indexes.map(({ name }) => name);
+    retry?.log.info({ migration: id, indexes: names }, 'schema: making indexes');
+    if (await createIndexes(database, indexes)) return;
+    await pause(backoffDelay(attempts, LOCK_PAUSES, 'half'), undefined, retry && { signal: retry.signal });
+  }
 }
 
 /** Serializes processes that start at the same time. `fields` describe the change in the log. */
@@ -128,8 +144,8 @@ function locked<T>(
 async function apply(
   query: Query,
   migration: Migration,
-  known: readonly Migration[],
-  shared: boolean,
+  text: string,
+  { known, shared }: { known: readonly Migration[]; shared: boolean },
 ): Promise<'applied' | 'unchanged' | 'waiting'> {
   const rows = await query<AppliedMigration>(readApplied);
   checkLevel(rows, schemaLevelOf(known), shared);
@@ -139,7 +155,7 @@ async function apply(
     return 'unchanged';
   }
   if (migration.change === 'contract' && (await hasOlderNodes(query, oldestLevelOf(migration)))) return 'waiting';
-  await query(migration.sql);
+  if (text !== '') await query(text);
   await query('insert into expansions (id, name, checksum) values ($1, $2, $3)', [
     migration.id,
     migration.name,
@@ -176,4 +192,7 @@ async function hasOlderNodes(query: Query, level: number): Promise<boolean> {
 
 const oldestLevelOf = ({ id, oldestLevel }: Migration): number => oldestLevel ?? id;
 
-const checksum = ({ sql }: Migration): string => createHash('sha256').update(sql).digest('hex');
+const checksum = ({ sql, indexes }: Migration): string =>
+  createHash('sha256')
+    .update(indexes === undefined ? sql : JSON.stringify([sql, indexes]))
+    .digest('hex');

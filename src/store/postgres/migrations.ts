@@ -1,3 +1,4 @@
+import type { MigrationIndex } from './concurrent-indexes.ts';
 import { ground } from './migrations/0001-ground.ts';
 import { confirmations } from './migrations/0002-confirmations.ts';
 import { firmware } from './migrations/0003-firmware.ts';
@@ -28,11 +29,15 @@ import { memoryWritersMigration } from './migrations/0030-memory-writers.ts';
 import { keyRestrictionsMigration } from './migrations/0031-key-restrictions.ts';
 import { deviceCasMigration } from './migrations/0032-device-cas.ts';
 import { rowSecurity } from './migrations/0034-row-security.ts';
+import { auditOrder } from './migrations/0036-audit-order.ts';
 
 export interface Migration {
   id: number;
   name: string;
+  /** Empty in a migration that has only `indexes`. */
   sql: string;
+  /** Made while other sessions read and write the tables; instead of `sql`, because that is not possible in a transaction. */
+  indexes?: readonly MigrationIndex[];
   /**
    * `expand`: builds that do not know it run beside it. `contract`: they do not, so it is applied when none of their nodes
    * is alive, and until then builds that know it run without it.
@@ -81,6 +86,7 @@ export const migrations: readonly Migration[] = [
   { id: 31, name: 'key restrictions', sql: keyRestrictionsMigration, change: 'expand' },
   { id: 32, name: 'device certificate authorities', sql: deviceCasMigration, change: 'expand' },
   { id: 34, name: 'row security', sql: rowSecurity, change: 'expand' },
+  { id: 36, name: 'audit order', sql: '', indexes: auditOrder, change: 'expand' },
 ];
 
 /** The newest migration that this build knows. */

@@ -187,6 +187,85 @@ describe.runIf(serverUrl)('a migration of a table that a long transaction of ano
   });
 });
 
+describe.runIf(serverUrl)('the migrations of the audit log', () => {
+  const before = migrations.filter(({ id }) => id < 27);
+  const entry = (id: number): string => `insert into journal (kind, id, version, tenant_id, at, by, event)
+    values ('device', gen_random_uuid(), ${id}, gen_random_uuid(), ${id}, '{"kind": "user"}', 'made')`;
+
+  async function openBefore(): Promise<{ url: string; database: Database; other: Database }> {
+    const { url, drop } = await freshDatabase(serverUrl ?? '', true);
+    const [database, other] = [connectPostgres(url), connectPostgres(url)];
+    closing.push(
+      drop,
+      () => database.close(),
+      () => other.close(),
+    );
+    await migrate(database, { known: before });
+    return { url, database, other };
+  }
+  const isWaiting = (database: Database) =>
+    database
+      .read({ text: "select from pg_locks where locktype = 'virtualxid' and not granted" })
+      .then(({ length }) => length > 0);
+
+  it('let other nodes read and write while the indexes are made, also beside a long transaction', async () => {
+    const { url, database, other } = await openBefore();
+    await migrate(database, { known: migrations.filter(({ indexes }) => indexes === undefined) });
+    const writer = new pg.Client({ connectionString: url });
+    await writer.connect();
+    closing.push(() => writer.end());
+    await writer.query(`begin; ${entry(1)}`);
+    const migrated = migrate(database, { lockTimeoutMs: SCHEMA_LOCK_TIMEOUT_MS });
+    await eventually(() => isWaiting(other));
+    await other.write({ text: entry(2) });
+    expect(await other.read({ text: 'select at from journal' })).toEqual([{ at: 2 }]);
+    await writer.query('commit');
+    expect(await migrated).toMatchObject({ applied: migrations.filter(({ indexes }) => indexes !== undefined).length });
+    const valid = await other.read({
+      text: `select relname as name, indisvalid as valid from pg_index join pg_class on oid = indexrelid
+        where relname in ('audit_in_order', 'journal_in_order') order by 1`,
+    });
+    expect(valid).toEqual([
+      { name: 'audit_in_order', valid: true },
+      { name: 'journal_in_order', valid: true },
+    ]);
+  });
+
+  it('read no table that may be large while they lock it', () => {
+    const locking = migrations.filter(({ id, change }) => id >= 27 && change === 'expand').map(({ sql }) => sql);
+    for (const text of locking) expect(text).not.toMatch(/create index \S+ on (audit|journal|commands|devices)\b/);
+  });
+
+  it('make an index again that an interrupted attempt has left', async () => {
+    const { url, database, other } = await openBefore();
+    await migrate(database, { known: migrations.filter(({ indexes }) => indexes === undefined) });
+    const writer = new pg.Client({ connectionString: url });
+    await writer.connect();
+    closing.push(() => writer.end());
+    await writer.query(`begin; ${entry(1)}`);
+    const ended = expect(migrate(database)).rejects.toThrow();
+    await eventually(() => isWaiting(other));
+    await other.write({
+      text: `select pg_terminate_backend(pid, 5000) from pg_stat_activity where query like 'create index concurrently%'
+        and datname = current_database() and pid <> pg_backend_pid()`,
+    });
+    await ended;
+    const invalid = 'select from pg_index where not indisvalid';
+    expect((await other.read({ text: invalid })).length).toBeGreaterThan(0);
+    await writer.query('commit');
+    await migrate(database);
+    expect(await other.read({ text: invalid })).toEqual([]);
+  });
+
+  it('make the indexes once, when several nodes start at the same time', async () => {
+    const { url, database, other } = await openBefore();
+    const more = connectPostgres(url);
+    closing.push(() => more.close());
+    const results = await Promise.all([database, other, more].map((one) => migrate(one)));
+    expect(results.reduce((sum, { applied }) => sum + applied, 0)).toBe(migrations.length - before.length);
+  });
+});
+
 describe.runIf(serverUrl)('a build', () => {
   it('shares a database with expansions that it does not know, and refuses it when alone', async () => {
     const { url, database } = await makeDatabase();

@@ -4,12 +4,11 @@
  *
  * `position` is the order in which audited entries were written, over both tables; null in rows from before, which are in
  * no chain. Its default applies to builds that do not know the column, and assigns the transaction's id first: so a
- * transaction that has a position is among the running ones until it ends. The indexes read the tables once when they are
- * made, and have no entry then.
+ * transaction that has a position is among the running ones until it ends. Migration 36 makes the indexes.
  *
  * `audit_blocks` are the sealed entries. `audit_heads` has the newest block, apart from the blocks, and the newest one that
- * retention has deleted. Their `tenant_id` is the nil UUID for the entries of the service. Entries before `expired_before`
- * may have been deleted by retention.
+ * retention has deleted: what its hash covers is null until one is deleted. Their `tenant_id` is the nil UUID for the
+ * entries of the service. Entries before `expired_before` may have been deleted by retention.
  */
 export const auditChain = `
 alter table audit add column address text;
@@ -23,8 +22,6 @@ alter table audit alter column position
 alter table journal add column position bigint;
 alter table journal alter column position
   set default case when pg_current_xact_id() is not null then nextval('audit_positions') end;
-create index audit_in_order on audit (tenant_id, position) where position is not null;
-create index journal_in_order on journal (tenant_id, position) where position is not null and by->>'kind' = 'user';
 
 create table audit_blocks (
   tenant_id uuid not null,
@@ -46,7 +43,12 @@ create table audit_heads (
   hash text not null,
   removed_sequence bigint not null default 0,
   removed_position bigint not null default 0,
-  removed_hash text not null default repeat('0', 64)
+  removed_hash text not null default repeat('0', 64),
+  removed_entries integer,
+  removed_first_at bigint,
+  removed_last_at bigint,
+  removed_digest text,
+  removed_previous text
 );
 alter table pruning add column expired_before bigint;
 `;
