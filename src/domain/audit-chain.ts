@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import canonicalize from 'canonicalize';
-import type { Json, Uuid } from './values.ts';
+import type { EpochMs, Json, Uuid } from './values.ts';
 
 // The hash chain over audited entries. Each block's hash covers the one before it, and the digest of its entries is a chain
 // as well, so a changed, added, removed or moved entry changes every hash after it.
@@ -31,13 +31,30 @@ export const blockHash = ({ tenantId, sequence, position, entries, ...rest }: Bl
   return sha256(['twinkeep audit block 1', tenantId, sequence, position, entries, firstAt, lastAt, digest, previous]);
 };
 
-const HEAD = /^(0|[1-9][0-9]{0,14}):([0-9a-f]{64})$/;
+const HEAD = /^(0|[1-9][0-9]{0,14}):([0-9a-f]{64})(?::(0|[1-9][0-9]{0,14})(:next)?)?$/;
 
-/** A head as text, `<sequence>:<hash>`, to be kept elsewhere. */
-export const headText = ({ sequence, hash }: { sequence: number; hash: string }): string => `${sequence}:${hash}`;
+/** A block of a chain as it is kept elsewhere: its number, its hash, and the time of its newest entry. */
+export interface ChainHead {
+  sequence: number;
+  hash: string;
+  /** Null in a head that was kept without it. */
+  lastAt: EpochMs | null;
+  /** The end of a part of a verification, which continues there. */
+  continues?: boolean;
+}
+
+/** A head as text, `<sequence>:<hash>:<time in ms>`. */
+export function headText({ sequence, hash, lastAt, continues }: ChainHead): string {
+  const parts = [sequence, hash, ...(lastAt === null ? [] : [lastAt]), ...(continues ? ['next'] : [])];
+  return parts.join(':');
+}
 
 /** Null if the text is not a head. */
-export function parseHead(text: string): { sequence: number; hash: string } | null {
-  const [, sequence, hash] = HEAD.exec(text) ?? [];
-  return sequence === undefined || hash === undefined ? null : { sequence: Number(sequence), hash };
+export function parseHead(text: string): ChainHead | null {
+  const [, sequence, hash, lastAt, continues] = HEAD.exec(text) ?? [];
+  if (sequence === undefined || hash === undefined) return null;
+  return {
+    ...{ sequence: Number(sequence), hash, lastAt: lastAt === undefined ? null : Number(lastAt) },
+    ...(continues !== undefined && { continues: true }),
+  };
 }

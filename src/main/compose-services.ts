@@ -69,7 +69,7 @@ export async function composeServices(config: Config, core: Core, later: LaterPa
       verifyLogoutToken: later.verifyLogoutToken,
     }),
     ...{ store, cache, rates, clock, newId, log, settings, audit },
-    auditChain: new AuditChain(store, log),
+    auditChain: new AuditChain({ store, clock, log, retentionDays: config.retentionDays.journal }),
     newTenantId: () => tenantIdIn(membership?.shards.admitted ?? null, newId),
     ...callers,
     actors: tracing?.traceActors(runtime.actors) ?? runtime.actors,

@@ -1,5 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { blockHash, extendDigest, GENESIS_HASH, headText } from '../domain/audit-chain.ts';
+import { blockHash, type ChainHead, extendDigest, GENESIS_HASH, headText } from '../domain/audit-chain.ts';
+import type { Clock } from '../domain/clock.ts';
+import { iso } from '../domain/iso-time.ts';
 import type { Log } from '../domain/log.ts';
 import { NIL_UUID } from '../domain/uuid.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../domain/values.ts';
@@ -15,6 +17,13 @@ const SETTLED_PAUSE_MS = 25;
 /** Entries and blocks that one verification examines; the caller continues from its end. */
 const MAX_VERIFIED_ENTRIES = 20_000;
 const MAX_VERIFIED_BLOCKS = 500;
+/** Retention may change a chain while it is verified: then it is verified again. */
+const MAX_ATTEMPTS = 10;
+/** Clocks that deleted and that verify may differ by this. */
+const CLOCK_TOLERANCE_MS: Milliseconds = 3_600_000;
+const DAY_MS: Milliseconds = 86_400_000;
+/** Limit of ECMAScript's `Date`. */
+const MAX_DATE_MS = 8.64e15;
 
 export interface ChainReport {
   /** What is wrong, or null. */
@@ -24,7 +33,7 @@ export interface ChainReport {
   entries: number;
   /** Blocks of which only the hashes were verified, because retention has deleted entries of them. */
   expired: number;
-  /** End of the chain, `<sequence>:<hash>`; null if nothing is sealed. */
+  /** End of the chain, `<sequence>:<hash>:<time in ms>`; null if nothing is sealed. */
   head: string | null;
   /** Time of the newest sealed entry. */
   sealedTo: EpochMs | null;
@@ -34,15 +43,27 @@ export interface ChainReport {
   next: string | null;
 }
 
+export interface AuditChainParts {
+  store: Pick<Store, 'auditChain'>;
+  clock: Clock;
+  log: Log;
+  /** How long entries are kept. */
+  retentionDays: number;
+}
+
 /** Seals audited entries into blocks, and verifies them. */
 export class AuditChain {
   readonly #store: Pick<Store, 'auditChain'>;
+  readonly #clock: Clock;
   readonly #log: Log;
+  readonly #retentionDays: number;
   readonly #waits: typeof defaultWaits;
 
-  constructor(store: Pick<Store, 'auditChain'>, log: Log, waits = defaultWaits) {
+  constructor({ store, clock, log, retentionDays }: AuditChainParts, waits = defaultWaits) {
     this.#store = store;
+    this.#clock = clock;
     this.#log = log;
+    this.#retentionDays = retentionDays;
     this.#waits = waits;
   }
 
@@ -67,27 +88,41 @@ export class AuditChain {
 
   /**
    * Seals the chain of a tenant, or of the service, and verifies it after `from`. At most 500 blocks and, by whole blocks,
-   * 20,000 entries; the report says where to continue.
+   * 20,000 entries; the report says where to continue. No block with entries of the last `retentionDays` may be deleted.
    */
-  async verify(tenantId: Uuid | null, from: Pick<ChainPlace, 'sequence' | 'hash'> | null): Promise<ChainReport> {
+  async verify(
+    tenantId: Uuid | null,
+    from: ChainHead | null,
+    retentionDays: number = this.#retentionDays,
+  ): Promise<ChainReport> {
     const horizon = await this.#horizon(this.#waits.verifyMs);
     if (horizon !== null) await this.#seal(tenantId, horizon);
-    const state = await this.#store.auditChain.state(tenantId);
-    const verification = new Verification(this.#store, tenantId, state);
-    const report = await verification.run(from);
-    const unsealedAfter = state.head?.position ?? state.removed.position;
-    const unsealed = await this.#store.auditChain.entries(
-      tenantId,
-      unsealedAfter,
-      Number.MAX_SAFE_INTEGER,
-      MAX_BLOCK_ENTRIES,
-    );
-    return {
-      ...report,
-      head: state.head && headText(state.head),
-      sealedTo: state.last?.lastAt ?? null,
-      unsealed: unsealed.length,
-    };
+    const { auditChain } = this.#store;
+    const keptSince = this.#clock.now() - retentionDays * DAY_MS;
+    for (let attempts = 1; ; attempts++) {
+      const state = await auditChain.state(tenantId);
+      const report = await new Verification(this.#store, { tenantId, state, keptSince }).run(from);
+      if (report.problem !== null && attempts < MAX_ATTEMPTS && (await this.#wasPruned(tenantId, state))) {
+        await pause(SETTLED_PAUSE_MS, undefined, { ref: false });
+        continue;
+      }
+      const { head, last, removed, removedBlock } = state;
+      const unsealedAfter = head?.position ?? removed.position;
+      const unsealed = await auditChain.entries(tenantId, unsealedAfter, Number.MAX_SAFE_INTEGER, MAX_BLOCK_ENTRIES);
+      const sealedTo = (last ?? removedBlock)?.lastAt ?? null;
+      return {
+        ...report,
+        head: head && headText({ ...head, lastAt: sealedTo }),
+        sealedTo,
+        unsealed: unsealed.length,
+      };
+    }
+  }
+
+  /** Whether retention has changed the chain since its state was read. */
+  async #wasPruned(tenantId: Uuid | null, before: ChainState): Promise<boolean> {
+    const { removed, expiredBefore } = await this.#store.auditChain.state(tenantId);
+    return removed.sequence !== before.removed.sequence || expiredBefore !== before.expiredBefore;
   }
 
   /** A position up to which no entry can be added any more; null if transactions that can have not ended in time. */
@@ -151,62 +186,92 @@ export function blockOf(tenantId: Uuid | null, before: ChainPlace, entries: read
 const digestOf = (entries: readonly ChainedEntry[]): string =>
   entries.reduce((digest, { position, content }) => extendDigest(digest, position, content), GENESIS_HASH);
 
+/** For any stored time: it may have been changed. */
+const timeText = (at: EpochMs): string => (Math.abs(at) <= MAX_DATE_MS ? iso(at) : `${at} ms`);
+
 type BlocksReport = Pick<ChainReport, 'problem' | 'blocks' | 'entries' | 'expired' | 'next'>;
 
-/** One pass over the blocks of a chain. */
+interface VerifiedChain {
+  tenantId: Uuid | null;
+  state: ChainState;
+  /** Blocks with entries since then are not deleted by retention. */
+  keptSince: EpochMs;
+}
+
+/** One pass over the blocks of a chain. If retention deletes during the pass, it can report a problem that does not exist. */
 class Verification {
   readonly #store: Pick<Store, 'auditChain'>;
   readonly #tenantId: Uuid | null;
   readonly #state: ChainState;
+  readonly #keptSince: EpochMs;
   #blocks = 0;
   #entries = 0;
   #expired = 0;
 
-  constructor(store: Pick<Store, 'auditChain'>, tenantId: Uuid | null, state: ChainState) {
+  constructor(store: Pick<Store, 'auditChain'>, { tenantId, state, keptSince }: VerifiedChain) {
     this.#store = store;
     this.#tenantId = tenantId;
     this.#state = state;
+    this.#keptSince = keptSince;
   }
 
-  async run(from: Pick<ChainPlace, 'sequence' | 'hash'> | null): Promise<BlocksReport> {
+  async run(from: ChainHead | null): Promise<BlocksReport> {
+    const removal = this.#removalProblem(this.#state);
+    if (removal !== null) return this.#report(removal);
     const start = await this.#startAt(from);
     if (typeof start === 'string') return this.#report(start);
     let place = start;
     for (;;) {
       const blocks = await this.#store.auditChain.blocks(this.#tenantId, place.sequence, MAX_BLOCKS);
       for (const block of blocks) {
-        if (block.sequence !== place.sequence + 1) place = await this.#removedAfter(place);
         const problem = await this.#problemOf(block, place);
         if (problem !== null) return this.#report(problem);
         place = block;
         if (this.#entries >= MAX_VERIFIED_ENTRIES || this.#blocks + this.#expired >= MAX_VERIFIED_BLOCKS)
-          return this.#report(null, place);
+          return this.#report(null, block);
       }
       if (blocks.length < MAX_BLOCKS) return this.#report(this.#endProblem(place));
     }
   }
 
-  /** The place to verify after, or what is wrong with it. */
-  async #startAt(from: Pick<ChainPlace, 'sequence' | 'hash'> | null): Promise<ChainPlace | string> {
-    const { removed } = this.#state;
-    if (from === null || from.sequence === 0) return removed;
-    if (from.sequence < removed.sequence)
-      return `Block ${from.sequence} is no longer stored, so that the head cannot be compared: use a newer one.`;
-    const [block] =
-      from.sequence === removed.sequence
-        ? [removed]
-        : await this.#store.auditChain.blocks(this.#tenantId, from.sequence - 1, 1);
-    if (block?.sequence !== from.sequence)
-      return `The chain ends before block ${from.sequence}: blocks and entries were removed at its end.`;
-    return block.hash === from.hash
-      ? block
-      : `Block ${from.sequence} does not have the hash that you sent: the chain was written again.`;
+  /** A problem with the stored header of the newest deleted block, or null. */
+  #removalProblem({ removed, removedBlock }: ChainState): string | null {
+    const { sequence, position, hash } = removed;
+    if (sequence === 0) return null;
+    if (removedBlock === null) return `The header of block ${sequence}, the newest deleted one, is missing.`;
+    const isStored = removedBlock.sequence === sequence && removedBlock.position === position;
+    if (!isStored || blockHash({ ...removedBlock, tenantId: this.#tenantId }) !== hash)
+      return `The header of block ${sequence}, the newest deleted one, was changed.`;
+    return this.#isKept(removedBlock.lastAt) ? this.#removedEarly(sequence, removedBlock.lastAt) : null;
   }
 
-  /** What retention has deleted after a place since the verification began. */
-  async #removedAfter(place: ChainPlace): Promise<ChainPlace> {
-    const { removed } = await this.#store.auditChain.state(this.#tenantId);
-    return removed.sequence > place.sequence ? removed : place;
+  #isKept(lastAt: EpochMs): boolean {
+    return lastAt >= this.#keptSince + CLOCK_TOLERANCE_MS;
+  }
+
+  #removedEarly(sequence: number, lastAt: EpochMs): string {
+    return `Block ${sequence} was deleted before its entries expired: the newest one is of ${timeText(lastAt)}, and entries since ${timeText(this.#keptSince)} are kept.`;
+  }
+
+  /** The place to verify after, or what is wrong with it. */
+  async #startAt(from: ChainHead | null): Promise<ChainPlace | string> {
+    const { removed } = this.#state;
+    if (from === null || from.sequence === 0) return removed;
+    const { sequence, hash, lastAt, continues } = from;
+    if (sequence < removed.sequence) {
+      // Retention has gone on between two parts.
+      if (continues) return removed;
+      return lastAt !== null && this.#isKept(lastAt)
+        ? this.#removedEarly(sequence, lastAt)
+        : `Block ${sequence} is no longer stored, so that the head cannot be compared: use a newer one.`;
+    }
+    const [block] =
+      sequence === removed.sequence ? [removed] : await this.#store.auditChain.blocks(this.#tenantId, sequence - 1, 1);
+    if (block?.sequence !== sequence)
+      return `The chain ends before block ${sequence}: blocks and entries were removed at its end.`;
+    return block.hash === hash
+      ? block
+      : `Block ${sequence} does not have the hash that you sent: the chain was written again.`;
   }
 
   async #problemOf(block: AuditBlock, before: ChainPlace): Promise<string | null> {
@@ -214,7 +279,7 @@ class Verification {
     if (sequence !== before.sequence + 1) return `Block ${before.sequence + 1} is missing.`;
     if (block.previous !== before.hash) return `Block ${sequence} does not follow block ${before.sequence}.`;
     if (blockHash({ ...block, tenantId: this.#tenantId }) !== hash) return `Block ${sequence} was changed.`;
-    if (block.firstAt < this.#state.expiredBefore) {
+    if (block.firstAt < this.#state.expiredBefore && !this.#isKept(block.firstAt)) {
       this.#expired += 1;
       return null;
     }
@@ -225,13 +290,7 @@ class Verification {
       this.#entries += entries.length;
       return null;
     }
-    // Retention may have begun to delete it meanwhile.
-    const { expiredBefore } = await this.#store.auditChain.state(this.#tenantId);
-    if (block.firstAt < expiredBefore) {
-      this.#expired += 1;
-      return null;
-    }
-    const [first, last] = [new Date(block.firstAt).toISOString(), new Date(block.lastAt).toISOString()];
+    const [first, last] = [timeText(block.firstAt), timeText(block.lastAt)];
     return `Entries of block ${sequence} were changed, added or removed. It was sealed with ${block.entries} entries from ${first} to ${last}, and has ${Math.min(entries.length, limit)}${entries.length === limit ? ' or more' : ''}.`;
   }
 
@@ -245,10 +304,10 @@ class Verification {
       : `Block ${end.sequence} is not the head of the chain.`;
   }
 
-  #report(problem: string | null, next: ChainPlace | null = null): BlocksReport {
+  #report(problem: string | null, next: AuditBlock | null = null): BlocksReport {
     return {
       ...{ problem, blocks: this.#blocks, entries: this.#entries, expired: this.#expired },
-      next: next && headText(next),
+      next: next && headText({ ...next, continues: true }),
     };
   }
 }

@@ -17,9 +17,27 @@ it('the hash of a block depends on each member', () => {
   expect(new Set([blockHash(header), ...changed]).size).toBe(9);
 });
 
-it('a head is a sequence number and a hash', () => {
+it('a head is a sequence number, a hash and, if it was kept with it, a time', () => {
   const place = { sequence: 12, hash: 'ab'.repeat(32) };
-  expect(parseHead(headText(place))).toEqual(place);
-  for (const text of ['', '12', `-1:${place.hash}`, `01:${place.hash}`, `12:${place.hash}0`, `12:${'AB'.repeat(32)}`])
-    expect(parseHead(text)).toBeNull();
+  for (const head of [
+    { ...place, lastAt: null },
+    { ...place, lastAt: 1_772_366_400_000 },
+    { ...place, lastAt: 0, continues: true },
+  ]) {
+    expect(parseHead(headText(head))).toEqual(head);
+  }
+  const text = `12:${place.hash}`;
+  expect(headText({ ...place, lastAt: 5 })).toBe(`${text}:5`);
+  for (const wrong of [
+    '',
+    '12',
+    `-${text}`,
+    `0${text}`,
+    `${text}0`,
+    text.toUpperCase(),
+    `${text}:`,
+    `${text}:-1`,
+    `${text}:next`,
+  ])
+    expect(parseHead(wrong)).toBeNull();
 });

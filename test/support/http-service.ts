@@ -208,7 +208,7 @@ export async function startHttpServiceOn<Kept extends Store>(
     artifacts,
     locks: new KeyedLocks(),
     audit,
-    auditChain: new AuditChain(store, log),
+    auditChain: new AuditChain({ store, clock, log, retentionDays: 365 }),
     masterKeys: {
       isCurrent: (blob) => sealer.isCurrent(blob),
       get keyIds() {

@@ -24,7 +24,10 @@ const entry = z
       description: 'The client’s address; null for actions on devices, commands, plans and the tenant itself',
     }),
     client: z.string().nullable().meta({ description: 'The client as it calls itself; null likewise' }),
-    count: z.int().meta({ description: 'Above 1: so many repetitions, within a minute, of an earlier entry' }),
+    count: z.int().meta({
+      description:
+        'Above 1: so many repetitions, within a minute, of an earlier entry. Of `dropAuditEntries`: so many refused attempts were not recorded',
+    }),
   })
   .meta({ id: 'AuditEntry' });
 
@@ -81,8 +84,8 @@ export const listAudit = operation({
 
 const head = z
   .string()
-  .max(90)
-  .refine((text) => parseHead(text) !== null, 'must be <sequence>:<64 hexadecimal digits>');
+  .max(110)
+  .refine((text) => parseHead(text) !== null, 'must be <sequence>:<64 hexadecimal digits>:<time in ms>');
 
 export const verifyAudit = operation({
   name: 'verifyAudit',
@@ -92,6 +95,10 @@ export const verifyAudit = operation({
     from: head.optional().meta({
       description:
         'Only what follows this head, which must be part of the chain: `head` or `next` of an earlier answer',
+    }),
+    retention_days: z.int().min(1).max(36_500).optional().meta({
+      description:
+        'No entry of so many days may be gone; the default is the retention of the service. A smaller number if it was raised, until what was deleted before is as old',
     }),
     tenant_id: tenantIdInput,
     platform: platformInput,
@@ -120,7 +127,7 @@ export const verifyAudit = operation({
   example: {
     output: {
       ...{ intact: true, problem: null, blocks: 310, entries: 4_117, expired: 2 },
-      head: `312:${'5f'.repeat(32)}`,
+      head: `312:${'5f'.repeat(32)}:1772366400000`,
       ...{ sealed_to: '2026-03-01T12:00:00.000Z', unsealed: 3, next: null },
     },
   },
@@ -128,7 +135,9 @@ export const verifyAudit = operation({
   async run(services, { input, caller }) {
     const tenant = await auditedTenant(services, caller, input);
     if (!tenant.ok) return tenant;
-    const report = await services.auditChain.verify(tenant.value, parseHead(input.from ?? ''));
+    const report = await services.auditChain.verify(
+      ...([tenant.value, parseHead(input.from ?? ''), input.retention_days] as const),
+    );
     const { problem, blocks, entries, expired, head, sealedTo, unsealed, next } = report;
     return done({
       body: {

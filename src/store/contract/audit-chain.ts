@@ -41,6 +41,8 @@ export interface ChainState {
   last: AuditBlock | null;
   /** The newest block that retention has deleted; before the first block if none was. */
   removed: ChainPlace;
+  /** The same block as it was stored; null if none was deleted. */
+  removedBlock: AuditBlock | null;
   /** Entries before this time may have been deleted by retention. */
   expiredBefore: EpochMs;
 }

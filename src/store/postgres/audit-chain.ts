@@ -33,6 +33,7 @@ interface StateRow {
   removed_sequence: number | null;
   removed_position: number | null;
   removed_hash: string | null;
+  removed: BlockRow | null;
   last: BlockRow | null;
   expired_before: EpochMs | null;
 }
@@ -89,7 +90,11 @@ export const auditChainStore = (database: Database): AuditChainStore => ({
           (select to_jsonb(b) from (select ${blockColumns} from audit_blocks where tenant_id = $1
             order by sequence desc limit 1) as b) as last
         from (select $1::uuid as tenant) as given left join lateral
-          (select sequence, position, hash, removed_sequence, removed_position, removed_hash
+          (select sequence, position, hash, removed_sequence, removed_position, removed_hash,
+              case when removed_entries is not null then jsonb_build_object(
+                'sequence', removed_sequence, 'position', removed_position, 'entries', removed_entries,
+                'first_at', removed_first_at, 'last_at', removed_last_at, 'digest', removed_digest,
+                'previous', removed_previous, 'hash', removed_hash) end as removed
             from audit_heads where tenant_id = given.tenant) as h on true`,
       values: [tenantId ?? NIL_UUID],
     });
@@ -103,6 +108,7 @@ export const auditChainStore = (database: Database): AuditChainStore => ({
         position: row.removed_position ?? 0,
         hash: row.removed_hash ?? GENESIS_HASH,
       },
+      removedBlock: row.removed && blockOf(row.removed),
       expiredBefore: expiredBefore ?? 0,
     };
   },

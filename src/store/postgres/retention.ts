@@ -65,22 +65,6 @@ const statements = (now: EpochMs, days: { commands: number; journal: number }, b
     values: [now - days.journal * DAY_MS, batch],
   },
   {
-    // From the beginning of each chain: a block stays as long as an earlier one.
-    name: 'prune_audit_blocks',
-    text: `with gone as (
-        delete from audit_blocks where (tenant_id, sequence) in (
-          select tenant_id, sequence from audit_blocks b where last_at < $1 and not exists (
-            select from audit_blocks e where e.tenant_id = b.tenant_id and e.sequence < b.sequence and e.last_at >= $1)
-          order by sequence limit $2)
-        returning tenant_id, sequence, position, hash),
-      newest as (select distinct on (tenant_id) * from gone order by tenant_id, sequence desc),
-      kept as (
-        update audit_heads h set removed_sequence = n.sequence, removed_position = n.position, removed_hash = n.hash
-        from newest n where h.tenant_id = n.tenant_id)
-      select 1 as gone from gone`,
-    values: [now - days.journal * DAY_MS, batch],
-  },
-  {
     name: 'prune_idempotency',
     text: `delete from idempotency where digest in (
         select digest from idempotency where expires_at < $1 order by expires_at limit $2) returning 1 as gone`,
@@ -131,6 +115,27 @@ const statements = (now: EpochMs, days: { commands: number; journal: number }, b
         select prefix from api_keys where least(revoked_at, expires_at) < $1 limit $2) returning 1 as gone`,
     values: [now - days.journal * DAY_MS, batch],
   },
+  {
+    // From the beginning of each chain: a block stays as long as an earlier one. Of each chain at most one batch is read.
+    name: 'prune_audit_blocks',
+    text: `with due as (
+        select h.tenant_id, b.sequence from audit_heads h cross join lateral (
+          select f.sequence, max(f.last_at) over (order by f.sequence) as newest from (
+            select sequence, last_at from audit_blocks where tenant_id = h.tenant_id order by sequence limit $2) as f) as b
+        where (select last_at from audit_blocks where tenant_id = h.tenant_id order by sequence limit 1) < $1
+          and b.newest < $1 limit $2),
+      gone as (
+        delete from audit_blocks b using due d where b.tenant_id = d.tenant_id and b.sequence = d.sequence
+        returning b.*),
+      newest as (select distinct on (tenant_id) * from gone order by tenant_id, sequence desc),
+      kept as (
+        update audit_heads h set removed_sequence = n.sequence, removed_position = n.position, removed_hash = n.hash,
+            removed_entries = n.entries, removed_first_at = n.first_at, removed_last_at = n.last_at,
+            removed_digest = n.digest, removed_previous = n.previous
+        from newest n where h.tenant_id = n.tenant_id)
+      select 1 as gone from gone`,
+    values: [now - days.journal * DAY_MS, batch],
+  },
 ];
 
 export const retentionStore = (database: Database): RetentionStore => ({
@@ -143,14 +148,21 @@ export const retentionStore = (database: Database): RetentionStore => ({
         set expired_before = greatest(pruning.expired_before, excluded.expired_before) returning 1 as stored`,
       values: [now - days.journal * DAY_MS, now],
     });
+    const failures: unknown[] = [];
     for (const statement of statements(now, days, batch)) {
-      for (;;) {
-        const { length } = await database.write(statement);
-        deleted += length;
-        if (length < batch) break;
-        await pause(PAUSE_MS);
+      try {
+        for (;;) {
+          const { length } = await database.write(statement);
+          deleted += length;
+          if (length < batch) break;
+          await pause(PAUSE_MS);
+        }
+      } catch (error) {
+        // A statement that failed, or took too long, does not keep the rows of other tables.
+        failures.push(error);
       }
     }
+    if (failures.length > 0) throw failures[0];
     if (database.embedded) await vacuum(database);
     await database.write({
       name: 'pruned',

@@ -117,7 +117,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
       identity: noTokens,
     }),
     ...{ store, cache, clock, newId, newTenantId: newId, log, settings, audit },
-    auditChain: new AuditChain(store, log),
+    auditChain: new AuditChain({ store, clock, log, retentionDays: RETENTION_DAYS.journal }),
     ...callers,
     rates: checkedRates(world, clock, new MemoryRateLimiter(clock)),
     actors: runtime.actors,

@@ -4,6 +4,8 @@ import { NIL_UUID } from '../../../src/domain/uuid.ts';
 import type { Principal } from '../../../src/domain/values.ts';
 import { blockOf } from '../../../src/services/audit-chain.ts';
 import type { AuditRow } from '../../../src/store/contract/audit.ts';
+import type { Database, Statement } from '../../../src/store/postgres/database.ts';
+import { retentionStore } from '../../../src/store/postgres/retention.ts';
 import { commandCommit, journalEntry, newId } from '../../support/actor-commits.ts';
 import { eventually } from '../../support/clock.ts';
 import { eachStore } from '../../support/store.ts';
@@ -16,7 +18,7 @@ const row = (tenantId: string | null, at: number): AuditRow => ({
   ...{ outcome: 'done', requestId: newId(), address: '192.0.2.1', client: 'curl', count: 1 },
 });
 
-eachStore('the audit chain', (backend) => {
+eachStore('the audit chain', (backend, { sql }) => {
   const store = () => backend().store;
   const chain = () => store().auditChain;
   const append = (...rows: AuditRow[]) => store().audit.append(rows);
@@ -110,14 +112,84 @@ eachStore('the audit chain', (backend) => {
     await store().retention.prune(now, { commands: 5, journal: 5 }, 1);
     const [, second, third] = blocks;
     expect(await chain().blocks(tenantId, 0, 10)).toEqual([third]);
-    const { removed, expiredBefore, head } = await chain().state(tenantId);
+    const { removed, removedBlock, expiredBefore, head } = await chain().state(tenantId);
     expect(removed).toEqual({ sequence: 2, position: second?.position, hash: second?.hash });
+    expect(removedBlock).toEqual(second);
     expect(expiredBefore).toBe(now - 5 * DAY);
     expect(head?.sequence).toBe(3);
     await store().retention.prune(now, { commands: 5, journal: 30 }, 10);
     expect((await chain().state(tenantId)).expiredBefore).toBe(now - 5 * DAY);
   });
+
+  it('keeps a block as long as an earlier one, in batches of any size', async () => {
+    const now = 400 * DAY;
+    const tenants = [newId(), newId(), newId()];
+    for (const tenantId of tenants) {
+      for (const age of tenantId === tenants[1] ? [1, 9, 9] : [9, 9, 9, 1, 9]) {
+        await append(row(tenantId, now - age * DAY));
+        await sealAll(tenantId);
+      }
+    }
+    await store().retention.prune(now, { commands: 5, journal: 5 }, 2);
+    const left = await Promise.all(tenants.map((tenantId) => chain().blocks(tenantId, 0, 10)));
+    expect(left.map((blocks) => blocks.map(({ sequence }) => sequence))).toEqual([
+      [4, 5],
+      [1, 2, 3],
+      [4, 5],
+    ]);
+  });
+
+  it.runIf(sql)('reads a few rows for each block that retention deletes', async () => {
+    const { database } = backend();
+    const [tenantId, other, blocks] = [newId(), newId(), 2_000];
+    await database.write({
+      text: `insert into audit_blocks (tenant_id, sequence, position, entries, first_at, last_at, digest, previous, hash)
+        select t::uuid, n, n, 1, n, case when n > $3::integer then $4::bigint else n end, 'd', 'p', 'h'
+        from generate_series(1, 2 * $3::integer) n, (values ($1), ($2)) as v(t)`,
+      values: [tenantId, other, blocks, 500 * DAY],
+    });
+    for (const id of [tenantId, other]) {
+      await database.write({
+        text: `insert into audit_heads (tenant_id, sequence, position, hash) values ($1, $2, $2, 'h')`,
+        values: [id, blocks],
+      });
+    }
+    let visited = 0;
+    const explained = {
+      embedded: false,
+      async write(statement: Statement) {
+        if (statement.name !== 'prune_audit_blocks') return [];
+        const text = `explain (analyze, format json) ${statement.text}`;
+        const [answer] = await database.write<{ 'QUERY PLAN': { Plan: PlanNode }[] }>({ ...statement, name: '', text });
+        visited += rowsOf((answer as NonNullable<typeof answer>)['QUERY PLAN'][0]?.Plan);
+        const firsts = await Promise.all([tenantId, other].map((id) => chain().blocks(id, 0, 1)));
+        return Array.from({ length: firsts.some(([first]) => (first?.sequence ?? 0) <= blocks) ? 500 : 0 });
+      },
+    };
+    const now = 400 * DAY;
+    await retentionStore(explained as unknown as Database).prune(now, { commands: 5, journal: 5 }, 500);
+    for (const id of [tenantId, other])
+      expect((await chain().blocks(id, 0, 1)).map(({ sequence }) => sequence)).toEqual([blocks + 1]);
+    expect(visited).toBeGreaterThan(blocks);
+    expect(visited).toBeLessThan(60 * blocks);
+  });
 });
+
+interface PlanNode {
+  'Actual Rows': number;
+  'Actual Loops': number;
+  'Rows Removed by Filter'?: number;
+  'Rows Removed by Join Filter'?: number;
+  Plans?: PlanNode[];
+}
+
+/** Rows that a plan and its parts have read or made. */
+function rowsOf(plan: PlanNode | undefined): number {
+  if (plan === undefined) return 0;
+  const removed = (plan['Rows Removed by Filter'] ?? 0) + (plan['Rows Removed by Join Filter'] ?? 0);
+  const own = (plan['Actual Rows'] + removed) * plan['Actual Loops'];
+  return (plan.Plans ?? []).reduce((sum, part) => sum + rowsOf(part), own);
+}
 
 /** One of two statements that add the first block fails or is refused. */
 const settle = (added: Promise<boolean>): Promise<boolean> => added.catch(() => false);

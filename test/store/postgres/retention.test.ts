@@ -1,6 +1,8 @@
 import { expect, it } from 'vitest';
 import { commandStatuses } from '../../../src/domain/command.ts';
 import type { IdempotencyRow } from '../../../src/store/contract.ts';
+import type { Database, Statement } from '../../../src/store/postgres/database.ts';
+import { retentionStore } from '../../../src/store/postgres/retention.ts';
 import { commandCommit, deviceCommit, idempotencyRow, journalEntry, newId } from '../../support/actor-commits.ts';
 import { eachStore } from '../../support/store.ts';
 
@@ -104,4 +106,20 @@ eachStore('retention', (backend) => {
     expect(tokens).toEqual(expect.arrayContaining([expired, live]));
     expect(tokens).not.toContain(spent);
   });
+});
+
+it('a table whose rows cannot be deleted does not keep those of others, and blocks of the audit are deleted last', async () => {
+  const names: string[] = [];
+  const database = {
+    embedded: false,
+    async write({ name }: Statement) {
+      names.push(name ?? '');
+      if (name === 'prune_journal') throw new Error('statement timeout');
+      return [];
+    },
+  };
+  const pruned = retentionStore(database as unknown as Database).prune(NOW, days, 100);
+  await expect(pruned).rejects.toThrow('statement timeout');
+  expect(names).toEqual(expect.arrayContaining(['prune_audit', 'prune_idempotency', 'prune_keys']));
+  expect(names.at(-1)).toBe('prune_audit_blocks');
 });

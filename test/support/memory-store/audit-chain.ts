@@ -1,7 +1,7 @@
 import { GENESIS_HASH } from '../../../src/domain/audit-chain.ts';
 import { NIL_UUID } from '../../../src/domain/uuid.ts';
 import type { Json, Uuid } from '../../../src/domain/values.ts';
-import type { AuditBlock, AuditChainStore, ChainedEntry } from '../../../src/store/contract/audit-chain.ts';
+import type { AuditBlock, AuditChainStore, ChainedEntry, ChainPlace } from '../../../src/store/contract/audit-chain.ts';
 import type { Tables } from './database.ts';
 import type { Session } from './session.ts';
 
@@ -35,6 +35,8 @@ const blocksOf = (tables: Tables, tenantId: Uuid | null): AuditBlock[] => [
   ...(tables.auditBlocks.get(tenantId ?? NIL_UUID) ?? []),
 ];
 
+const placeOf = ({ sequence, position, hash }: AuditBlock): ChainPlace => ({ sequence, position, hash });
+
 export const auditChainStore = (session: Session): AuditChainStore => ({
   // A statement is a whole transaction, so none is running.
   mark: () =>
@@ -64,7 +66,8 @@ export const auditChainStore = (session: Session): AuditChainStore => ({
       return {
         head: 'hash' in head ? head : null,
         last: blocksOf(tables, tenantId).at(-1) ?? null,
-        removed: removed ?? { sequence: 0, position: 0, hash: GENESIS_HASH },
+        removed: removed === null ? { sequence: 0, position: 0, hash: GENESIS_HASH } : placeOf(removed),
+        removedBlock: removed,
         expiredBefore: tables.pruning.get('expired before') ?? 0,
       };
     }),
@@ -89,7 +92,7 @@ export const auditChainStore = (session: Session): AuditChainStore => ({
       const head = tables.auditHeads.get(key);
       if (head !== undefined && (head.sequence !== block.sequence - 1 || head.hash !== block.previous)) return false;
       const { sequence, position, hash } = block;
-      const removed = head?.removed ?? { sequence: 0, position: 0, hash: GENESIS_HASH };
+      const removed = head?.removed ?? null;
       tables.auditHeads.set(key, { sequence, position, hash, removed });
       tables.auditBlocks.set(key, [...blocksOf(tables, tenantId), block]);
       return true;
@@ -107,10 +110,7 @@ export function pruneAuditBlocks(tables: Tables, limit: number, batch: number): 
     if (last === undefined || head === undefined) continue;
     deleted += expired.length;
     tables.auditBlocks.set(key, blocks.slice(expired.length));
-    tables.auditHeads.set(key, {
-      ...head,
-      removed: { sequence: last.sequence, position: last.position, hash: last.hash },
-    });
+    tables.auditHeads.set(key, { ...head, removed: last });
   }
   return deleted;
 }

@@ -84,7 +84,7 @@ const tables = (undo: UndoLog) => ({
   auditPositions: new Table<number>(undo),
   /** By tenant, or the nil UUID. */
   auditBlocks: new Table<readonly AuditBlock[]>(undo),
-  auditHeads: new Table<ChainPlace & { removed: ChainPlace }>(undo),
+  auditHeads: new Table<ChainPlace & { removed: AuditBlock | null }>(undo),
   memories: new Table<Memory>(undo),
   proposals: new Table<Proposal>(undo),
   changeRequests: new Table<ChangeRequest>(undo),

@@ -81,7 +81,6 @@ function steps(now: EpochMs, days: { commands: number; journal: number }): Step[
     (tables, batch) => prune(tables.changeRequests, batch, ({ id, createdAt }) => isBefore(id, createdAt, commands)),
     (tables, batch) => pruneJournal(tables, journal, batch),
     (tables, batch) => prune(tables.audit, batch, ({ at }) => at < journal),
-    (tables, batch) => pruneAuditBlocks(tables, journal, batch),
     (tables, batch) => prune(tables.idempotency, batch, ({ expiresAt }) => expiresAt < now),
     (tables, batch) => prune(tables.revokedTokens, batch, (expiresAt) => expiresAt < now - DAY_MS),
     (tables, batch) => prune(tables.presentedTokens, batch, (expiresAt) => expiresAt < now - DAY_MS),
@@ -94,6 +93,7 @@ function steps(now: EpochMs, days: { commands: number; journal: number }): Step[
         const end = Math.min(revokedAt ?? Number.POSITIVE_INFINITY, expiresAt ?? Number.POSITIVE_INFINITY);
         return end < journal;
       }),
+    (tables, batch) => pruneAuditBlocks(tables, journal, batch),
   ];
 }
 

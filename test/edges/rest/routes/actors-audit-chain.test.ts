@@ -1,5 +1,6 @@
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { blockHash } from '../../../../src/domain/audit-chain.ts';
 import { type HttpService, startHttpServiceOn } from '../../../support/http-service.ts';
 import { openPglite, openPostgres } from '../../../support/store.ts';
 import { makeTestTenant, type TestTenant } from '../../../support/test-tenant.ts';
@@ -36,7 +37,48 @@ const verify = async (query = '') => (await mine.call('GET', `/audit/verify${que
 const act = async (times = 1) => {
   for (let n = 0; n < times; n++) await mine.call('POST', '/homes', { home_name: 'Cabin' });
 };
-const HEAD = /^\d+:[0-9a-f]{64}$/;
+const HEAD = /^\d+:[0-9a-f]{64}:\d+$/;
+/** Sets the times of what the tenant has written back. */
+const age = async (days: number) => {
+  for (const table of ['audit', 'journal'])
+    await sql(`update ${table} set at = at - $2 where tenant_id = $1`, mine.tenantId, days * DAY);
+};
+/** Deletes the first blocks of the tenant with their entries as retention does. */
+async function removeTo(sequence: number): Promise<void> {
+  await sql(
+    `update audit_heads h set removed_sequence = b.sequence, removed_position = b.position, removed_hash = b.hash,
+        removed_entries = b.entries, removed_first_at = b.first_at, removed_last_at = b.last_at,
+        removed_digest = b.digest, removed_previous = b.previous
+      from audit_blocks b where b.tenant_id = $1 and b.sequence = $2 and h.tenant_id = $1`,
+    ...[mine.tenantId, sequence],
+  );
+  for (const table of ['audit', 'journal']) {
+    await sql(
+      `delete from ${table} e using audit_blocks b
+        where e.tenant_id = $1 and b.tenant_id = $1 and b.sequence = $2 and e.position <= b.position`,
+      ...[mine.tenantId, sequence],
+    );
+  }
+  await sql('delete from audit_blocks where tenant_id = $1 and sequence <= $2', mine.tenantId, sequence);
+  await sql(
+    `insert into pruning (last_at, expired_before) values ($1, $1)
+      on conflict (one) do update set expired_before = excluded.expired_before`,
+    service.clock.now() + 400 * DAY,
+  );
+}
+/** Writes the chain from a block on again, with consistent hashes. */
+async function rewriteFrom(sequence: number, previous: string): Promise<void> {
+  let before = previous;
+  for (const block of await service.store.auditChain.blocks(mine.tenantId, sequence - 1, 100)) {
+    const hash = blockHash({ ...block, tenantId: mine.tenantId, previous: before });
+    await sql(
+      'update audit_blocks set previous = $3, hash = $4 where tenant_id = $1 and sequence = $2',
+      ...[mine.tenantId, block.sequence, before, hash],
+    );
+    await sql('update audit_heads set hash = $2 where tenant_id = $1', mine.tenantId, hash);
+    before = hash;
+  }
+}
 
 describe('the verification of the audit log', () => {
   it('seals what was written, and finds it intact', async () => {
@@ -143,20 +185,72 @@ describe('the verification of the audit log', () => {
 
   it('goes on after retention, which deletes from the beginning', async () => {
     await act(2);
+    await age(21);
+    const { head: oldest } = await verify();
+    await act();
+    await sql(`update audit set at = at - $2 where tenant_id = $1 and at > $3`, ...tenDaysAgo(20));
     const { head: old } = await verify();
-    const later = service.clock.now() + 20 * DAY;
-    await service.store.audit.append([
-      {
-        ...{ id: v7(), tenantId: mine.tenantId, at: later, by: mine.userId, key: null, via: 'rest', count: 1 },
-        ...{ action: 'x', subject: 'home:1', outcome: 'done', requestId: v7(), address: null, client: null },
-      },
-    ]);
+    await act();
     const { head } = await verify();
-    await service.store.retention.prune(later, { commands: 10, journal: 10 }, 100);
-    expect(await verify()).toMatchObject({ intact: true, problem: null, blocks: 1, entries: 1, head });
-    expect(await verify(`?from=${old}`)).toMatchObject({ intact: true });
+    await service.store.retention.prune(service.clock.now(), { commands: 10, journal: 10 }, 100);
+    const ten = 'retention_days=10';
+    expect(await verify(`?${ten}`)).toMatchObject({ intact: true, problem: null, blocks: 1, entries: 1, head });
+    expect(await verify(`?${ten}&from=${old}`)).toMatchObject({ intact: true });
+    expect((await verify(`?${ten}&from=${oldest}`)).problem).toMatch(/^Block 1 is no longer stored/);
+    // As if the retention was raised since.
+    expect((await verify()).problem).toMatch(/^Block 2 was deleted before its entries expired/);
     await sql(`update audit set outcome = 'x' where tenant_id = $1`, mine.tenantId);
-    expect(await verify()).toMatchObject({ intact: false });
+    expect(await verify(`?${ten}`)).toMatchObject({ intact: false });
+  });
+
+  const tenDaysAgo = (days: number): [string, number, number] => [
+    mine.tenantId,
+    days * DAY,
+    service.clock.now() - 5 * DAY,
+  ];
+
+  it('finds blocks that were deleted before their entries expired', async () => {
+    await act();
+    const { head } = await verify();
+    await act();
+    await verify();
+    await act();
+    await verify();
+    await removeTo(2);
+    const early = /^Block 2 was deleted before its entries expired: the newest one is of 20/;
+    expect((await verify()).problem).toMatch(early);
+    expect((await verify('?retention_days=1')).problem).toMatch(early);
+    const forgeries: [string, RegExp][] = [
+      ['removed_last_at = 0, removed_first_at = 0', /^The header of block 2, the newest deleted one, was changed/],
+      ['removed_entries = null', /^The header of block 2, the newest deleted one, is missing/],
+    ];
+    for (const [change, problem] of forgeries) {
+      await sql(`update audit_heads set ${change} where tenant_id = $1`, mine.tenantId);
+      expect((await verify()).problem).toMatch(problem);
+    }
+    // With a new chain from there on; then a head that was kept shows it.
+    const removedBlock = {
+      ...{ sequence: 2, position: 1, entries: 1, firstAt: 0, lastAt: 0, digest: 'd', previous: 'p' },
+    };
+    const hash = blockHash({ ...removedBlock, tenantId: mine.tenantId });
+    await sql(
+      `update audit_heads set removed_hash = $2, removed_position = 1, removed_entries = 1, removed_first_at = 0,
+          removed_last_at = 0, removed_digest = 'd', removed_previous = 'p' where tenant_id = $1`,
+      ...[mine.tenantId, hash],
+    );
+    await rewriteFrom(3, hash);
+    expect(await verify()).toMatchObject({ intact: true });
+    expect((await verify(`?from=${head}`)).problem).toMatch(/^Block 1 was deleted before its entries expired/);
+  });
+
+  it('verifies entries within the retention, also if the database says that they have expired', async () => {
+    await act();
+    await verify();
+    const text = `insert into pruning (last_at, expired_before) values ($1, $1)
+      on conflict (one) do update set expired_before = excluded.expired_before`;
+    await sql(text, service.clock.now() + 400 * DAY);
+    await sql(`delete from audit where tenant_id = $1 and action = 'createHome'`, mine.tenantId);
+    expect(await verify()).toMatchObject({ intact: false, expired: 0 });
   });
 
   it('is for admins of the tenant and for platform operators, who are audited', async () => {
