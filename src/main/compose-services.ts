@@ -10,6 +10,7 @@ import { plannerTimeoutResolver } from '../operations/cognition/planner-timeout.
 import type { OperationSettings, Services } from '../operations/operation.ts';
 import { planStepResolver, planStepSyncResolver } from '../operations/plans/plan-step-resolver.ts';
 import { AuditChain } from '../services/audit-chain.ts';
+import { AuditExports } from '../services/audit-exports.ts';
 import { AuditWriter } from '../services/audit-writer.ts';
 import { DeviceActivityLog } from '../services/device-activity-log.ts';
 import { type Flags, loadFlags } from '../services/flags.ts';
@@ -70,6 +71,7 @@ export async function composeServices(config: Config, core: Core, later: LaterPa
     }),
     ...{ store, cache, rates, clock, newId, log, settings, audit },
     auditChain: new AuditChain({ store, clock, log, retentionDays: config.retentionDays.journal }),
+    auditExports: new AuditExports(),
     newTenantId: () => tenantIdIn(membership?.shards.admitted ?? null, newId),
     ...callers,
     actors: tracing?.traceActors(runtime.actors) ?? runtime.actors,

@@ -15,6 +15,7 @@ import type { AgentTokens } from '../services/agent-tokens.ts';
 import type { ApiKeyCache } from '../services/api-key-cache.ts';
 import type { Artifacts } from '../services/artifacts.ts';
 import type { AuditChain } from '../services/audit-chain.ts';
+import type { AuditExports } from '../services/audit-exports.ts';
 import type { AuditWriter } from '../services/audit-writer.ts';
 import type { CookieSessions } from '../services/cookie-sessions.ts';
 import type { CsrfTokens } from '../services/csrf-tokens.ts';
@@ -115,7 +116,11 @@ export interface StreamedBody {
   type: string;
   /** File name for a download; contains no quotes and no separators. */
   name: string;
-  chunks: AsyncIterable<string>;
+  /**
+   * Begins the body, when it is sent: the caller reads it to its end or returns it. It ends early when the signal aborts. An
+   * empty chunk means that there was nothing to send for a while. Refused if too many run.
+   */
+  open(signal: AbortSignal): Outcome<AsyncIterable<string>>;
 }
 
 /** A streamed body other than JSON. */
@@ -181,6 +186,7 @@ export interface Services {
   locks: KeyedLocks;
   audit: AuditWriter;
   auditChain: AuditChain;
+  auditExports: AuditExports;
   clock: Clock;
   /** UUID version 7. */
   newId(): Uuid;

@@ -1,44 +1,61 @@
 import type { ServerResponse } from 'node:http';
 import type { StreamedBody } from '../../operations/operation.ts';
 import { standardHeaders } from '../shared/http.ts';
-import { API_POLICY, type HttpExchange } from '../shared/http-exchange.ts';
+import { API_POLICY, type HttpExchange, sendRefusal } from '../shared/http-exchange.ts';
 import { drained } from './file-response.ts';
 
 /** A client that reads nothing for this long is disconnected. */
 const IDLE_TIMEOUT_MS = 60_000;
 
 /**
- * Sends a body of unknown length, the next chunk only when the client has taken the previous ones. Throws an error of the
- * first chunk, before anything is sent; after a later one the connection is closed, so that the client sees an incomplete
- * response (RFC 9112 §8).
+ * Sends a body of unknown length, the next chunk only when the client has taken the previous ones; the body is aborted when
+ * the client closes the connection. Throws an error of the first chunk, before anything is sent; after a later one the
+ * connection is closed, so that the client sees an incomplete response (RFC 9112 §8).
  */
 export async function sendStream(exchange: HttpExchange, body: StreamedBody): Promise<void> {
   const { response, method } = exchange;
-  const chunks = body.chunks[Symbol.asyncIterator]();
-  let next = await chunks.next();
-  writeHead(exchange, body);
-  if (method === 'HEAD') {
-    await chunks.return?.();
-    response.end();
+  if (response.destroyed) return;
+  const gone = new AbortController();
+  const abort = () => gone.abort();
+  response.once('close', abort);
+  const opened = body.open(gone.signal);
+  if (!opened.ok) {
+    response.off('close', abort);
+    sendRefusal(exchange, opened.refusal);
     return;
   }
+  const chunks = opened.value[Symbol.asyncIterator]();
   try {
-    for (; next.done !== true && !response.destroyed; next = await chunks.next()) {
-      if (!response.write(next.value)) await drained(response);
+    let next = await chunks.next();
+    if (response.destroyed) return;
+    writeHead(exchange, body);
+    if (method !== 'HEAD') {
+      response.flushHeaders();
+      for (; next.done !== true && !gone.signal.aborted; next = await chunks.next()) {
+        if (next.value !== '' && !response.write(next.value)) await taken(response);
+      }
     }
+    response.setTimeout(IDLE_TIMEOUT_MS, () => response.destroy());
     response.end();
   } catch (error) {
-    response.destroy();
+    if (response.headersSent) response.destroy();
     throw error;
   } finally {
+    response.off('close', abort);
     await chunks.return?.();
   }
+}
+
+/** Resolves when the client has taken what was written, or is disconnected. */
+async function taken(response: ServerResponse): Promise<void> {
+  const timer = setTimeout(() => response.destroy(), IDLE_TIMEOUT_MS);
+  await drained(response);
+  clearTimeout(timer);
 }
 
 function writeHead(exchange: HttpExchange, { type, name }: StreamedBody): void {
   const response: ServerResponse = exchange.response;
   if (exchange.isLast()) response.shouldKeepAlive = false;
-  response.setTimeout(IDLE_TIMEOUT_MS, () => response.destroy());
   response.writeHead(200, [
     ...standardHeaders(exchange.requestId),
     ...exchange.rateLimitHeaders,

@@ -4,7 +4,7 @@ import type { Position } from '../../domain/cursor.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
-import type { AuditFilter } from '../../store/contract/audit.ts';
+import type { AuditEntry, AuditFilter } from '../../store/contract/audit.ts';
 import { operation, type Services } from '../operation.ts';
 import { auditEntryOf, auditedTenant, auditFilterOf, auditFilters } from './audit.ts';
 
@@ -39,8 +39,8 @@ export const exportAudit = operation({
   scope: 'read:audit',
   changes: false,
   streams: Object.values(formats).map(({ type }) => type),
-  refuses: ['FORBIDDEN', 'NOT_FOUND'],
-  needs: ['actors', 'clock', 'store'],
+  refuses: ['FORBIDDEN', 'NOT_FOUND', 'OVERLOADED'],
+  needs: ['actors', 'auditExports', 'clock', 'store'],
   async run(services, { input, caller }) {
     const tenant = await auditedTenant(services, caller, input);
     if (!tenant.ok) return tenant;
@@ -51,28 +51,48 @@ export const exportAudit = operation({
       stream: {
         type: `${type}${parameters}`,
         name,
-        chunks: chunksOf(services, tenant.value, auditFilterOf(input), input.format),
+        open(signal) {
+          const begun = services.auditExports.begin(tenant.value);
+          if (!begun.ok) return begun;
+          const pages = pagesOf(services, tenant.value, auditFilterOf(input), signal);
+          return done(chunksOf(pages, input.format, begun.value));
+        },
       },
     });
   },
 });
 
-async function* chunksOf(
+/** The entries, until the signal aborts. A page with few or no entries was long to find. */
+async function* pagesOf(
   { store }: Pick<Services, 'store'>,
   tenantId: Uuid | null,
   filter: AuditFilter,
-  format: Format,
-): AsyncGenerator<string> {
-  if (format === 'csv') yield csvRecord(columnNames);
-  for (let after: Position | null | undefined; after !== null; ) {
+  signal: AbortSignal,
+): AsyncGenerator<readonly AuditEntry[]> {
+  for (let after: Position | null | undefined; after !== null && !signal.aborted; ) {
     const page: Awaited<ReturnType<typeof store.audit.list>> = await store.audit.list(
       ...([tenantId, filter, PAGE_ENTRIES, after] as const),
     );
-    const lines = page.items.map((item) => {
-      const entry = auditEntryOf(item);
-      return format === 'csv' ? csvRecord(columnNames.map((column) => entry[column])) : `${JSON.stringify(entry)}\n`;
-    });
-    if (lines.length > 0) yield lines.join('');
+    yield page.items;
     after = page.next;
+  }
+}
+
+async function* chunksOf(
+  pages: AsyncIterable<readonly AuditEntry[]>,
+  format: Format,
+  end: () => void,
+): AsyncGenerator<string> {
+  try {
+    if (format === 'csv') yield csvRecord(columnNames);
+    for await (const page of pages) {
+      const lines = page.map((item) => {
+        const entry = auditEntryOf(item);
+        return format === 'csv' ? csvRecord(columnNames.map((column) => entry[column])) : `${JSON.stringify(entry)}\n`;
+      });
+      yield lines.join('');
+    }
+  } finally {
+    end();
   }
 }

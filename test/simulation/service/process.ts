@@ -20,6 +20,7 @@ import { makePerform, type Perform } from '../../../src/operations/perform.ts';
 import { planStepResolver, planStepSyncResolver } from '../../../src/operations/plans/plan-step-resolver.ts';
 import { makeArtifacts } from '../../../src/services/artifacts.ts';
 import { AuditChain } from '../../../src/services/audit-chain.ts';
+import { AuditExports } from '../../../src/services/audit-exports.ts';
 import { AuditWriter } from '../../../src/services/audit-writer.ts';
 import { DeviceActivityLog } from '../../../src/services/device-activity-log.ts';
 import { loadFlags } from '../../../src/services/flags.ts';
@@ -118,6 +119,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     }),
     ...{ store, cache, clock, newId, newTenantId: newId, log, settings, audit },
     auditChain: new AuditChain({ store, clock, log, retentionDays: RETENTION_DAYS.journal }),
+    auditExports: new AuditExports(),
     ...callers,
     rates: checkedRates(world, clock, new MemoryRateLimiter(clock)),
     actors: runtime.actors,

@@ -1,5 +1,6 @@
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { eventLoopTurns, eventually } from '../../../support/clock.ts';
 import type { HttpService } from '../../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../../support/test-tenant.ts';
 
@@ -136,4 +137,58 @@ it('answers HEAD without a body', async () => {
   });
   expect(response.status).toBe(200);
   expect(response.headers.get('content-type')).toBe('application/x-ndjson');
+});
+
+it('ends when the client has closed the connection, also while nothing matches', async () => {
+  const { list } = service.store.audit;
+  let pages = 0;
+  service.store.audit.list = async (_tenantId, _filter, _limit, after) => {
+    pages += 1;
+    await eventLoopTurns(1);
+    return { items: [], next: after ?? { createdAt: 1, id: v7() }, positions: () => [] };
+  };
+  const client = new AbortController();
+  const { body } = await fetch(`${service.url}/v1/audit/export?action=deleteHome`, {
+    headers: { authorization: `Bearer ${mine.tokens.owner}` },
+    signal: client.signal,
+  });
+  const reading = expect(body?.getReader().read()).rejects.toThrow();
+  await eventually(() => pages > 10);
+  client.abort();
+  await reading;
+  await eventually(() => service.services.auditExports.sizes().audit_exports === 0);
+  const after = pages;
+  await eventLoopTurns();
+  expect(pages).toBe(after);
+  service.store.audit.list = list;
+});
+
+it('runs twice at the same time for a tenant, and eight times on a node', async () => {
+  const { list } = service.store.audit;
+  const held: (() => void)[] = [];
+  service.store.audit.list = async (...args) => {
+    await new Promise<void>((resolve) => held.push(resolve));
+    return list(...args);
+  };
+  const others = [await makeTestTenant(service), await makeTestTenant(service), await makeTestTenant(service)];
+  const running = [mine, ...others].flatMap(({ tokens: { owner } }) => [download('', owner), download('', owner)]);
+  await eventually(() => held.length === 8);
+  const third = await download('');
+  const fifthTenant = await makeTestTenant(service);
+  const ninth = await download('', fifthTenant.tokens.owner);
+  service.store.audit.list = list;
+  for (const release of held) release();
+  expect((await Promise.all(running)).map(({ status }) => status)).toEqual(Array(8).fill(200));
+  expect(third.status).toBe(429);
+  expect(JSON.parse(third.text)).toMatchObject({
+    code: 'RATE_LIMIT_EXCEEDED',
+    detail: 'The limit of simultaneous audit exports of this tenant is 2. Wait until one has ended.',
+  });
+  expect(third.headers.get('retry-after')).toBe('10');
+  expect(ninth.status).toBe(503);
+  expect(JSON.parse(ninth.text)).toMatchObject({
+    code: 'OVERLOADED',
+    detail: 'The limit of simultaneous audit exports of a node is 8. Retry later.',
+  });
+  expect((await download('')).status).toBe(200);
 });
