@@ -4,6 +4,7 @@ import { type Clock, elapsedOf } from '../domain/clock.ts';
 import type { CollectionSizes, SizeReporter } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
 import type { RefusalCode } from '../domain/refusals.ts';
+import { NIL_UUID } from '../domain/uuid.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../domain/values.ts';
 import type { AuditRow } from '../store/contract/audit.ts';
 import { CommitUnknown, type Store, StoreUnavailable } from '../store/contract.ts';
@@ -15,8 +16,8 @@ export type FailedSignIn = Omit<AuditedAction, 'action' | 'subject'>;
 
 /** Per user. */
 const MAX_REFUSALS_PER_MINUTE = 60;
-/** Refusals that may be pending while the store is unavailable. */
-const MAX_PENDING_REFUSALS = 1_000;
+/** Rows that may be pending, while the store is unavailable, before those that no caller waits for are dropped. */
+const MAX_PENDING = 1_000;
 const MAX_BATCH = 500;
 /** Users, keys and reads whose repetitions are counted at the same time; of others nothing is counted. */
 const MAX_REPEATED = 10_000;
@@ -29,7 +30,7 @@ export interface AuditWriterParts {
   clock: Clock;
   newId(): Uuid;
   log: Log;
-  /** Called for each refusal that is not written. */
+  /** Called for each refusal and failed sign-in that is not written. */
   dropped?(code: RefusalCode): void;
 }
 
@@ -61,6 +62,8 @@ export class AuditWriter implements SizeReporter {
   #writing: Promise<void> = Promise.resolve();
   #busy = false;
   #closed = false;
+  /** Refusals and failed sign-ins that were dropped while too many rows were pending, since the last row about them. */
+  #dropped = 0;
 
   constructor(parts: AuditWriterParts) {
     this.#parts = parts;
@@ -82,25 +85,42 @@ export class AuditWriter implements SizeReporter {
     return this.#recordOnce(action, 'done') ?? this.recordDone(action);
   }
 
-  /** Fire and forget. At most two rows for a user or a key in a minute: the first failure, and the number of the others. */
+  /**
+   * Fire and forget. At most two rows for a user or a key in a minute, for each edge of this process: the first failure, and
+   * the number of the others. While 1,000 rows wait for the store, others are dropped; their number is in one row
+   * afterwards.
+   */
   recordFailedSignIn(failure: FailedSignIn): void {
     const subject = failure.key === null ? `user:${failure.by}` : `key:${failure.key}`;
     this.recordRepeatedRefusal({ ...failure, action: 'signIn', subject }, 'UNAUTHENTICATED');
   }
 
-  /** Fire and forget. At most two rows for the same action on a subject in a minute: the first, and the number of the others. */
+  /** Fire and forget. Rows as for failed sign-ins: at most two for the same action on a subject in a minute. */
   recordRepeatedRefusal(action: AuditedAction, code: RefusalCode): void {
     const recorded = this.#recordOnce(action, code);
-    if (recorded === null) this.#parts.dropped?.(code);
+    if (recorded === null) this.#drop(code);
     // Logged by `#writeOneByOne`, or as lost on close.
     else recorded.catch(() => {});
   }
 
-  /** Fire and forget. Beyond 60 refusals of one user in a minute, refusals are counted but not written. */
+  /**
+   * Fire and forget. Beyond 60 refusals of one user in a minute, refusals are counted but not written; while 1,000 rows wait
+   * for the store, they are dropped like failed sign-ins.
+   */
   recordRefusal(action: AuditedAction, code: RefusalCode): void {
     const at = this.#parts.clock.now();
     if (this.#isOverLimit(action.by, at)) this.#parts.dropped?.(code);
+    else if (this.#isBehind) this.#drop(code);
     else this.#add({ row: { ...action, id: this.#parts.newId(), at, outcome: code, count: 1 }, waiter: null });
+  }
+
+  get #isBehind(): boolean {
+    return this.#pending.length >= MAX_PENDING;
+  }
+
+  #drop(code: RefusalCode): void {
+    this.#parts.dropped?.(code);
+    if (this.#isBehind) this.#dropped += 1;
   }
 
   sizes(): CollectionSizes {
@@ -143,6 +163,8 @@ export class AuditWriter implements SizeReporter {
     }
     if (before !== undefined) this.#writeCounts(now);
     if (this.#repeated.size >= MAX_REPEATED || this.#closed) return null;
+    // The caller of a done action waits for its row.
+    if (this.#isBehind && outcome !== 'done') return null;
     const first = this.#record({ ...action, outcome, count: 1 });
     this.#repeated.set(name, { since: now, last: { ...action, outcome }, count: 0, first });
     // The next one is written as the first of its minute.
@@ -157,6 +179,10 @@ export class AuditWriter implements SizeReporter {
       if (now - since < MINUTE_MS) continue;
       this.#repeated.delete(name);
       if (count === 0) continue;
+      if (this.#isBehind) {
+        this.#dropped += count;
+        continue;
+      }
       const row = { ...last, id: this.#parts.newId(), at: this.#parts.clock.now(), count };
       this.#add({ row, waiter: null });
     }
@@ -173,6 +199,7 @@ export class AuditWriter implements SizeReporter {
       const why = await this.#append(batch);
       if (why !== null) await this.#writeOneByOne(batch, why);
       this.#pending = this.#pending.slice(batch.length);
+      if (this.#dropped > 0 && this.#pending.length === 0) this.#addDropped();
     }
     this.#busy = false;
   }
@@ -210,6 +237,18 @@ export class AuditWriter implements SizeReporter {
     }
   }
 
+  /** One row of the service with the number of what was dropped. No user caused it. */
+  #addDropped(): void {
+    const [id, requestId] = [this.#parts.newId(), this.#parts.newId()];
+    const row: AuditRow = {
+      ...{ id, tenantId: null, at: this.#parts.clock.now(), by: NIL_UUID, key: null, via: 'service', requestId },
+      ...{ action: 'dropAuditEntries', subject: 'service', outcome: 'done', address: null, client: null },
+      count: this.#dropped,
+    };
+    this.#dropped = 0;
+    this.#pending.push({ row, waiter: null });
+  }
+
   #add(one: PendingRow): void {
     this.#pending.push(one);
     if (this.#busy || this.#closed) return;
@@ -223,6 +262,6 @@ export class AuditWriter implements SizeReporter {
     this.#minute = current;
     const count = (this.#refusals.get(by) ?? 0) + 1;
     this.#refusals.set(by, count);
-    return count > MAX_REFUSALS_PER_MINUTE || this.#pending.length >= MAX_PENDING_REFUSALS;
+    return count > MAX_REFUSALS_PER_MINUTE;
   }
 }

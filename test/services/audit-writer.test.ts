@@ -1,10 +1,11 @@
 import { v7 } from 'uuid';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Log } from '../../src/domain/log.ts';
+import { NIL_UUID } from '../../src/domain/uuid.ts';
 import { type AuditedAction, AuditWriter } from '../../src/services/audit-writer.ts';
 import type { AuditRow } from '../../src/store/contract/audit.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
-import { type TestClock, testClock } from '../support/clock.ts';
+import { eventually, type TestClock, testClock } from '../support/clock.ts';
 
 let clock: TestClock;
 let kept: AuditRow[];
@@ -42,6 +43,10 @@ const action = (more: Partial<AuditedAction> = {}): AuditedAction => ({
   ...{ tenantId: v7(), by: v7(), key: null, via: 'rest', action: 'createHome', subject: 'home:1', requestId: v7() },
   ...{ address: '192.0.2.1', client: 'curl' },
   ...more,
+});
+/** What is stored about dropped attempts. */
+const droppedRow = (count: number): Partial<AuditRow> => ({
+  ...{ tenantId: null, by: NIL_UUID, action: 'dropAuditEntries', subject: 'service', outcome: 'done', count },
 });
 const settled = async () => {
   for (let n = 0; n < 20; n++) await new Promise((resolve) => setImmediate(resolve));
@@ -145,7 +150,7 @@ describe('an audit entry of a refusal', () => {
     expect(kept).toHaveLength(62);
   });
 
-  it('is dropped while a thousand entries wait for an unavailable store; entries of actions are kept', async () => {
+  it('is dropped while a thousand entries wait for an unavailable store, and counted; entries of actions are kept', async () => {
     let away = true;
     trouble = () => {
       if (away) throw new StoreUnavailable('away');
@@ -155,7 +160,9 @@ describe('an audit entry of a refusal', () => {
     expect(dropped).toHaveLength(10);
     away = false;
     await done;
-    expect(kept).toHaveLength(1_001);
+    await audit.close();
+    expect(kept).toHaveLength(1_002);
+    expect(kept.at(-1)).toMatchObject(droppedRow(10));
   });
 });
 
@@ -194,20 +201,55 @@ describe('an action that is repeated', () => {
 });
 
 describe('a failed sign-in', () => {
-  it('is one row and a count for each user and key, and is dropped beyond 10,000 of them', async () => {
-    const { action: _, subject: __, ...failure } = action();
+  const failureOf = (more: Partial<AuditedAction> = {}) => {
+    const { action: _, subject: __, ...failure } = action(more);
+    return failure;
+  };
+  /** Of other users, as fast as the store takes them. */
+  async function failOthers(times: number): Promise<void> {
+    for (let n = 0; n < times; n++) {
+      audit.recordFailedSignIn(failureOf());
+      if (n % 500 === 499) await eventually(() => audit.sizes().audit_waiting === 0);
+    }
+  }
+
+  it('is one row and a count for each user, key and edge, and is dropped beyond 10,000 of them', async () => {
+    const failure = failureOf();
     for (let n = 0; n < 5; n++) audit.recordFailedSignIn(failure);
     audit.recordFailedSignIn({ ...failure, key: 'abcdefgh' });
-    for (let n = 0; n < 9_998; n++) audit.recordFailedSignIn({ ...failure, by: v7() });
-    for (let n = 0; n < 3; n++) audit.recordFailedSignIn({ ...failure, by: v7() });
+    audit.recordFailedSignIn({ ...failure, via: 'mqtt' });
+    await failOthers(9_997);
+    expect(dropped).toEqual([]);
+    await failOthers(3);
     await audit.close();
     const mine = kept.filter(({ by }) => by === failure.by);
-    expect(mine.map(({ subject, count }) => [subject, count])).toEqual([
-      [`user:${failure.by}`, 1],
-      ['key:abcdefgh', 1],
-      [`user:${failure.by}`, 4],
+    expect(mine.map(({ subject, via, count }) => [subject, via, count])).toEqual([
+      [`user:${failure.by}`, 'rest', 1],
+      ['key:abcdefgh', 'rest', 1],
+      [`user:${failure.by}`, 'mqtt', 1],
+      [`user:${failure.by}`, 'rest', 4],
     ]);
     expect(dropped).toEqual(Array.from({ length: 3 }, () => 'UNAUTHENTICATED'));
     expect(kept).toHaveLength(10_001);
+  });
+
+  it('is bounded in memory while the store is unavailable, and one row has the number of those that were dropped', async () => {
+    let away = true;
+    trouble = () => {
+      if (away) throw new StoreUnavailable('away');
+    };
+    const first = failureOf();
+    for (let n = 0; n < 4; n++) audit.recordFailedSignIn(first);
+    for (let minute = 0; minute < 3; minute++) {
+      for (let n = 0; n < 1_500; n++) audit.recordFailedSignIn(failureOf());
+      clock.advance(60_000);
+    }
+    expect(audit.sizes().audit_waiting).toBe(1_000);
+    away = false;
+    await audit.close();
+    expect(kept).toHaveLength(1_001);
+    // 4 of the first user, of which one is a row, and 4,500 others, of which 999 are rows.
+    expect(kept.at(-1)).toMatchObject(droppedRow(3 + 4_500 - 999));
+    expect(audit.sizes().audit_waiting).toBe(0);
   });
 });
