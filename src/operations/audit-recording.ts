@@ -48,8 +48,8 @@ export function auditRefusal(
 }
 
 /**
- * Audits the read of a platform operator in a tenant that is not their own, in the audit of that tenant, or of several
- * tenants in that of the service. Resolves when the row is durable; repeated reads share one row for a minute.
+ * Audits the read of a platform operator in a tenant that is not their own, in the audit of that tenant; of several tenants,
+ * or of the service, in that of the service. Resolves when the row is durable; repeated reads share one row for a minute.
  */
 export async function auditOperatorRead(
   { audit }: Pick<Services, 'audit'>,
@@ -58,7 +58,8 @@ export async function auditOperatorRead(
 ): Promise<void> {
   if (operation.changes || !caller.platformAdmin) return;
   const subject = defaultSubject(operation, caller, input);
-  const isForeign = operation.acrossTenants && subject.tenantId !== caller.tenantId;
+  const isForeign =
+    operation.acrossTenants && (subject.tenantId !== caller.tenantId || namesPlatform(operation, caller, input));
   if (!isForeign && operation.audit !== 'read') return;
   const action = auditedActionOf(operation, caller, subject);
   if (action !== null) await audit.recordRepeated(action);
@@ -106,9 +107,14 @@ function auditedActionOf(
 /** A platform operator acts in the tenant named by the input, or in none. */
 function defaultSubject(operation: Operation, caller: Caller, input: unknown): Exclude<AuditSubject, string> {
   const named = operation.acrossTenants && caller.platformAdmin ? tenantIn(input) : null;
-  const tenantId = operation.platformOnly && caller.platformAdmin ? null : (named ?? caller.tenantId);
+  const isOfService = caller.platformAdmin && (operation.platformOnly || namesPlatform(operation, caller, input));
+  const tenantId = isOfService ? null : (named ?? caller.tenantId);
   return { subject: subjectIn(operation, input) ?? (tenantId === null ? 'service' : `tenant:${tenantId}`), tenantId };
 }
+
+/** Whether a platform operator asks for what belongs to no tenant. */
+const namesPlatform = ({ acrossTenants }: Operation, { platformAdmin }: Caller, input: unknown): boolean =>
+  acrossTenants === true && platformAdmin && z.object({ platform: z.literal(true) }).safeParse(input).success;
 
 function tenantIn(input: unknown): Uuid | null {
   const parsed = z.object({ tenant_id: uuid }).safeParse(input);

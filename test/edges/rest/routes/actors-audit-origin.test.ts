@@ -109,6 +109,28 @@ describe('a read of a platform operator', () => {
     expect(found.filter(({ action }) => action === 'listTenants')[0]).toMatchObject({ ...origin, subject: 'service' });
   });
 
+  it.each(['/v1/audit', '/v1/audit/export', '/v1/audit/verify'])(
+    'of the audit of the service with %s is in that audit, whether the operator has a tenant or not',
+    async (path) => {
+      const action = { '/v1/audit': 'listAudit', '/v1/audit/export': 'exportAudit' }[path] ?? 'verifyAudit';
+      const [sub, withTenant] = [v7(), v7()];
+      const member = await service.call('GET', '/v1/auth/me', { token: await service.token(withTenant) });
+      await service.updateUser(member.body.user.id, { tenantId: mine.tenantId, role: 'admin' });
+      for (const one of [sub, withTenant]) {
+        const token = await service.token(one, { scope: 'platform:admin' });
+        const { id } = (await service.call('GET', '/v1/auth/me', { token })).body.user;
+        const answer = await fetch(`${service.url}${path}?platform=true`, {
+          headers: { authorization: `Bearer ${token}`, ...browser },
+        });
+        expect(answer.status).toBe(200);
+        await answer.text();
+        const found = (await read(`/v1/audit?platform=true&by=${id}&action=${action}`)).body.entries as Entry[];
+        expect(found).toMatchObject([{ ...origin, subject: 'service' }]);
+        expect(await entries(`?by=${id}&action=${action}`)).toEqual([]);
+      }
+    },
+  );
+
   it('is written once a minute when it is repeated, then with the number of repetitions', async () => {
     const repeat = async () => read(`/v1/overview?tenant_id=${mine.tenantId}`);
     for (let n = 0; n < 5; n++) await repeat();
