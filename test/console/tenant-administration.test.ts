@@ -252,7 +252,9 @@ describe.runIf(hasChromium())('administration in the console', () => {
     await owner.post('/v1/homes', { home_name: 'Cabin' });
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
     await open('/audit');
-    await page.getByRole('row').filter({ hasText: 'vera@example.com' }).getByText('forbidden role').first().waitFor();
+    const refused = page.getByRole('row').filter({ hasText: 'vera@example.com' });
+    await refused.getByText('forbidden role').first().waitFor();
+    expect(await refused.first().getByRole('cell').nth(5).textContent()).toMatch(/^127\.0\.0\.1 \S/);
     await saveScreenshot(page, 'audit');
     const started = page.waitForEvent('download');
     await page.getByRole('link', { name: 'Download CSV' }).click();

@@ -68,7 +68,16 @@ function AuditLog({ platform }: { platform: boolean }) {
         </>
       ),
     },
-    { title: 'Action', width: 'minmax(8rem, 1.4fr)', cell: ({ action }) => sentenceCase(action) },
+    {
+      title: 'Action',
+      width: 'minmax(8rem, 1.4fr)',
+      cell: ({ action, count }) => (
+        <>
+          {sentenceCase(action)}
+          {count > 1 && <span className="quiet small"> {count.toLocaleString()} times</span>}
+        </>
+      ),
+    },
     {
       title: 'Target',
       width: 'minmax(9rem, 1.4fr)',
@@ -76,6 +85,12 @@ function AuditLog({ platform }: { platform: boolean }) {
       cell: ({ subject }) => <Subject of={subject} />,
     },
     { title: 'Via', width: '6rem', hideOnNarrow: true, cell: ({ via }) => via },
+    {
+      title: 'From',
+      width: 'minmax(8rem, 1.3fr)',
+      hideOnNarrow: true,
+      cell: ({ address, client }) => <Origin address={address} client={client} />,
+    },
     {
       title: 'Outcome',
       width: 'minmax(6rem, 1.1fr)',
@@ -146,6 +161,17 @@ function Subject({ of }: { of: string }) {
   const hrefOf = subjectLinks[kind];
   const text = `${capital(kind)} ${id.length > 12 ? abbreviateId(id) : id}`;
   return hrefOf === undefined ? <span title={of}>{text}</span> : <Link href={hrefOf(id)}>{text}</Link>;
+}
+
+/** Address and client, which actions in a journal lack. */
+function Origin({ address, client }: Pick<Entry, 'address' | 'client'>) {
+  if (address === null && client === null) return <span className="quiet">not recorded</span>;
+  return (
+    <span title={[address, client].filter((part) => part !== null).join(', ')}>
+      {address}
+      {client !== null && <span className="quiet small"> {client}</span>}
+    </span>
+  );
 }
 
 type ChangeQuery = (change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }) => void;

@@ -15,22 +15,32 @@ interface AuditEntry {
   subject: string;
   outcome: string;
   request_id: string | null;
+  address: string | null;
+  client: string | null;
+  count: number;
 }
 
-interface AuditOptions {
+interface TenantOptions {
+  tenant?: string;
+  platform?: boolean;
+}
+
+interface Filters extends TenantOptions {
   by?: string;
   action?: string;
   subject?: string;
   from?: string;
   to?: string;
-  tenant?: string;
-  platform?: boolean;
+}
+
+interface AuditOptions extends Filters {
   limit: number;
   cursor?: string;
 }
 
-interface ExportOptions extends AuditOptions {
-  format: string;
+interface VerifyOptions extends TenantOptions {
+  from?: string;
+  retentionDays?: number;
 }
 
 interface Verification {
@@ -46,30 +56,18 @@ interface Verification {
 }
 
 export function addAudit(program: Command, io: Io): void {
-  const audit = program
-    .command('audit')
+  const audit = withFilters(program.command('audit'))
     .summary('list, export and verify the audit log')
     .description('Lists the actions of users in the tenant, including refused ones, newest first. For admins.')
-    .option('--by <user-id>', 'only actions of this user')
-    .option('--action <operation>', 'only this operation, such as rotateSecret')
-    .option('--subject <kind:id>', 'only actions on this subject, such as device:<id>')
-    .option('--from <time>', 'only at or after this time, such as 2026-03-01T00:00:00Z')
-    .option('--to <time>', 'only before this time')
-    .option('--tenant <tenant-id>', 'in this tenant (platform operators only)')
-    .option('--platform', 'entries that belong to no tenant (platform operators only)')
     .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
     .option('--cursor <cursor>', 'continue after the previous page')
-    .action(async ({ limit, tenant, platform, ...options }: AuditOptions, command: Command) => {
+    .action(async ({ limit, cursor, ...filters }: AuditOptions, command: Command) => {
       const { api, show } = createCliContext(io, command);
-      const query = { ...options, tenant_id: tenant, ...(platform && { platform: 'true' }) };
+      const query = { ...queryOf(filters), cursor };
       type Body = { entries: AuditEntry[]; next_cursor: string | null };
       const body = await fetchPages<Body>(api, '/v1/audit', { name: 'entries', limit, query });
       show(body, ({ entries, next_cursor }) => {
-        const rows = entries.map(({ at, by, key, via, action, subject, outcome }) => [
-          ...[at, key === null ? by : `${by} (key ${key})`, via, action, subject],
-          outcome === 'done' ? outcome : colorStatus(io, outcome),
-        ]);
-        printTable(io, ['AT', 'BY', 'VIA', 'ACTION', 'SUBJECT', 'OUTCOME'], rows);
+        printTable(io, columns, entries.map(rowOf(io)));
         if (next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${next_cursor}`));
       });
     });
@@ -77,52 +75,79 @@ export function addAudit(program: Command, io: Io): void {
   addVerify(audit, io);
 }
 
+const columns = ['AT', 'BY', 'VIA', 'ACTION', 'SUBJECT', 'OUTCOME', 'COUNT', 'ADDRESS', 'CLIENT'];
+
+const rowOf =
+  (io: Io) =>
+  ({ at, by, key, via, action, subject, outcome, count, address, client }: AuditEntry) => [
+    ...[at, key === null ? by : `${by} (key ${key})`, via, action, subject],
+    ...[outcome === 'done' ? outcome : colorStatus(io, outcome), count, address, client],
+  ];
+
 // `audit` has some of the options of its subcommands, and takes them wherever they are: `optsWithGlobals` has both.
 
+const withTenant = (command: Command): Command =>
+  command
+    .option('--tenant <tenant-id>', 'in this tenant (platform operators only)')
+    .option('--platform', 'entries that belong to no tenant (platform operators only)');
+
+const withFilters = (command: Command): Command =>
+  withTenant(
+    command
+      .option('--by <user-id>', 'only actions of this user')
+      .option('--action <operation>', 'only this operation, such as rotateSecret')
+      .option('--subject <kind:id>', 'only actions on this subject, such as device:<id>')
+      .option('--from <time>', 'only at or after this time, such as 2026-03-01T00:00:00Z')
+      .option('--to <time>', 'only before this time'),
+  );
+
+const tenantQuery = ({ tenant, platform }: TenantOptions) => ({
+  tenant_id: tenant,
+  ...(platform && { platform: 'true' }),
+});
+
+const queryOf = ({ by, action, subject, from, to, ...of }: Filters) => ({
+  ...{ by, action, subject, from, to },
+  ...tenantQuery(of),
+});
+
 function addExport(audit: Command, io: Io): void {
-  audit
-    .command('export')
+  withFilters(audit.command('export'))
     .summary('write the audit log to stdout, as NDJSON or CSV')
     .description(
       'Writes the audit log, newest first: one JSON object a line, or CSV for spreadsheets, in which texts that look like a formula begin with an apostrophe.',
     )
     .addOption(new Option('--format <format>', 'form of the file').choices(['ndjson', 'csv']).default('ndjson'))
-    .option('--by <user-id>', 'only actions of this user')
-    .option('--action <operation>', 'only this operation, such as rotateSecret')
-    .option('--subject <kind:id>', 'only actions on this subject, such as device:<id>')
-    .option('--from <time>', 'only at or after this time, such as 2026-03-01T00:00:00Z')
-    .option('--to <time>', 'only before this time')
-    .option('--tenant <tenant-id>', 'in this tenant (platform operators only)')
-    .option('--platform', 'entries that belong to no tenant (platform operators only)')
     .action(async (_options: object, command: Command) => {
-      const { format, by, action, subject, from, to, tenant, platform } = command.optsWithGlobals<ExportOptions>();
+      const { format, ...filters } = command.optsWithGlobals<Filters & { format: string }>();
       const { api } = createCliContext(io, command);
-      const query = { format, by, action, subject, from, to, tenant_id: tenant, ...(platform && { platform: 'true' }) };
-      await api.download('/v1/audit/export', query, io.stdout);
+      await api.download('/v1/audit/export', { format, ...queryOf(filters) }, io.stdout);
     });
 }
 
 function addVerify(audit: Command, io: Io): void {
-  audit
-    .command('verify')
+  withTenant(audit.command('verify'))
     .summary('verify the hash chain over the audit log')
     .description(
-      'Verifies that no sealed entry of the audit log was changed, added or removed. Keep the head that it prints outside the service: with --from, a later run also detects entries removed at the end, and a chain that was written again.',
+      'Verifies that no sealed entry of the audit log was changed, added or removed. Keep the head that it prints outside the service: with --from, a later run also detects entries removed at the end, a chain that was written again, and a block that was deleted before its entries expired.',
     )
     .option('--from <head>', 'verify what follows this head, which must be part of the chain')
-    .option('--tenant <tenant-id>', 'in this tenant (platform operators only)')
-    .option('--platform', 'entries that belong to no tenant (platform operators only)')
+    .option(
+      '--retention-days <n>',
+      'no entry of so many days may be gone (default: the retention of the service; a smaller number if it was raised)',
+      parseIntegerBetween(1, 36_500),
+    )
     .action(async (_options: object, command: Command) => {
-      const { tenant, platform, from } = command.optsWithGlobals<AuditOptions>();
+      const { from, retentionDays, ...of } = command.optsWithGlobals<VerifyOptions>();
       const { api, show } = createCliContext(io, command);
       const total = { blocks: 0, entries: 0, expired: 0 };
       let part: Verification;
       let next = from ?? null;
       do {
         const query = {
-          tenant_id: tenant,
-          ...(platform && { platform: 'true' }),
+          ...tenantQuery(of),
           ...(next !== null && { from: next }),
+          ...(retentionDays !== undefined && { retention_days: String(retentionDays) }),
         };
         part = await api.get<Verification>('/v1/audit/verify', query);
         for (const name of ['blocks', 'entries', 'expired'] as const) total[name] += part[name];

@@ -84,7 +84,17 @@ it('audit lists the actions of users', async () => {
   await mine.call('POST', '/homes', { home_name: 'x' }, { token: mine.tokens.viewer });
   await eventually(async () => (await run('audit', '--action', 'createHome')).stdout.includes('FORBIDDEN_ROLE'));
   const { stdout } = await run('audit', '--subject', `device:${lamp}`);
-  expect(stdout).toMatch(new RegExp(`${mine.userId} +rest +registerDevice +device:${lamp} +done`));
+  expect(stdout).toMatch(new RegExp(`${mine.userId} +rest +registerDevice +device:${lamp} +done +1 +- +-`));
+  await service.store.audit.append([
+    {
+      ...{ id: v7(), tenantId: mine.tenantId, at: service.clock.now(), by: mine.userId, key: null, via: 'rest' },
+      ...{ action: 'signIn', subject: `user:${mine.userId}`, outcome: 'UNAUTHENTICATED', requestId: v7() },
+      ...{ address: '192.0.2.7', client: 'Browser/1.0 \u202egnp', count: 19 },
+    },
+  ]);
+  const repeated = (await run('audit', '--action', 'signIn')).stdout;
+  expect(repeated).toMatch(/^AT +BY +VIA +ACTION +SUBJECT +OUTCOME +COUNT +ADDRESS +CLIENT$/m);
+  expect(repeated).toMatch(/UNAUTHENTICATED +19 +192\.0\.2\.7 +Browser\/1\.0 \\u\{202e\}gnp$/m);
   const { entries } = JSON.parse((await run('audit', '--by', mine.userId, '--limit', '2', '--json')).stdout);
   expect(entries).toHaveLength(2);
   const operator = await service.token(v7(), { scope: 'platform:admin' });
