@@ -254,7 +254,7 @@ describe.runIf(hasChromium())('administration in the console', () => {
     await open('/audit');
     const refused = page.getByRole('row').filter({ hasText: 'vera@example.com' });
     await refused.getByText('forbidden role').first().waitFor();
-    expect(await refused.first().getByRole('cell').nth(5).textContent()).toMatch(/^127\.0\.0\.1 \S/);
+    expect(await refused.first().getByRole('cell').nth(4).textContent()).toMatch(/^rest 127\.0\.0\.1 \S/);
     await saveScreenshot(page, 'audit');
     const started = page.waitForEvent('download');
     await page.getByRole('link', { name: 'Download CSV' }).click();

@@ -55,12 +55,12 @@ function AuditLog({ platform }: { platform: boolean }) {
   const columns: readonly Column<Entry>[] = [
     {
       title: 'Time',
-      width: 'minmax(6rem, 1.2fr)',
+      width: 'minmax(6rem, 1.7fr)',
       cell: ({ at }) => <time dateTime={at}>{fullTime(at)}</time>,
     },
     {
       title: 'User',
-      width: 'minmax(7rem, 1.2fr)',
+      width: 'minmax(7rem, 1.1fr)',
       cell: ({ by, key }) => (
         <>
           {nameOf(by)}
@@ -80,20 +80,19 @@ function AuditLog({ platform }: { platform: boolean }) {
     },
     {
       title: 'Target',
-      width: 'minmax(9rem, 1.4fr)',
+      width: 'minmax(9rem, 1.3fr)',
       hideOnNarrow: true,
       cell: ({ subject }) => <Subject of={subject} />,
     },
-    { title: 'Via', width: '6rem', hideOnNarrow: true, cell: ({ via }) => via },
     {
       title: 'From',
-      width: 'minmax(8rem, 1.3fr)',
+      width: 'minmax(9rem, 1.5fr)',
       hideOnNarrow: true,
-      cell: ({ address, client }) => <Origin address={address} client={client} />,
+      cell: ({ via, address, client }) => <Origin via={via} address={address} client={client} />,
     },
     {
       title: 'Outcome',
-      width: 'minmax(6rem, 1.1fr)',
+      width: 'minmax(6rem, 1.3fr)',
       cell: ({ outcome }) =>
         outcome === 'done' ? (
           <span className="quiet">done</span>
@@ -163,12 +162,12 @@ function Subject({ of }: { of: string }) {
   return hrefOf === undefined ? <span title={of}>{text}</span> : <Link href={hrefOf(id)}>{text}</Link>;
 }
 
-/** Address and client, which actions in a journal lack. */
-function Origin({ address, client }: Pick<Entry, 'address' | 'client'>) {
-  if (address === null && client === null) return <span className="quiet">not recorded</span>;
+/** The interface, with the address and the client, which actions in a journal lack. */
+function Origin({ via, address, client }: Pick<Entry, 'via' | 'address' | 'client'>) {
+  const parts = [via, address, client].filter((part) => part !== null);
   return (
-    <span title={[address, client].filter((part) => part !== null).join(', ')}>
-      {address}
+    <span title={parts.join(', ')}>
+      {parts.slice(0, client === null ? undefined : -1).join(' ')}
       {client !== null && <span className="quiet small"> {client}</span>}
     </span>
   );
