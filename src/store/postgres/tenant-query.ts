@@ -1,7 +1,7 @@
 import pg from 'pg';
 import type { Uuid } from '../../domain/values.ts';
 
-/** What a statement for one tenant may reach under row-level security. */
+/** The rows that a statement for one tenant may reach under row-level security. */
 export interface TenantScope {
   tenantId: Uuid;
   /** Primary key of the row of `idempotency` that the statement writes. */
@@ -53,7 +53,7 @@ class TenantQuery extends ExtendedQuery {
       protocol.bind({ statement: ENTER, values: this.#scope });
       protocol.execute({});
       const error = super.submit(connection);
-      // Without the statement there is no Sync, and the next one would run in the same transaction.
+      // Without the statement no Sync is sent, and the next one would run in the same transaction.
       if (error !== null) protocol.stream.destroy();
       return error;
     } finally {

@@ -208,7 +208,7 @@ describe.runIf(serverUrl)('the migrations of the audit log', () => {
       .read({ text: "select from pg_locks where locktype = 'virtualxid' and not granted" })
       .then(({ length }) => length > 0);
 
-  it('let other nodes read and write while the indexes are made, also beside a long transaction', async () => {
+  it('let other nodes read and write while the indexes are made, also during a long transaction', async () => {
     const { url, database, other } = await openBefore();
     await migrate(database, { known: migrations.filter(({ indexes }) => indexes === undefined) });
     const writer = new pg.Client({ connectionString: url });

@@ -243,7 +243,7 @@ describe('the verification of the audit log', () => {
     expect((await verify(`?from=${head}`)).problem).toMatch(/^Block 1 was deleted before its entries expired/);
   });
 
-  it('verifies entries within the retention, also if the database says that they have expired', async () => {
+  it('verifies entries within the retention, also if the database claims that they have expired', async () => {
     await act();
     await verify();
     const text = `insert into pruning (last_at, expired_before) values ($1, $1)
