@@ -36,6 +36,19 @@ export async function auditDone(
   if (action !== null) await audit.recordDone(action);
 }
 
+/**
+ * Audits that a repeated request gets a stored answer with a secret. Resolves when the row is durable; repetitions within
+ * a minute share one row.
+ */
+export async function auditReplay(
+  { audit }: Pick<Services, 'audit'>,
+  caller: Caller,
+  subject: AuditSubject,
+): Promise<void> {
+  const action = auditedActionOf({ name: 'replayAnswer' }, caller, subject);
+  if (action !== null) await audit.recordRepeated(action);
+}
+
 export function auditRefusal(
   { audit }: Pick<Services, 'audit'>,
   operation: Operation,

@@ -1,6 +1,8 @@
 import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import { done, type Outcome, type Refusal, refuse } from '../domain/refusals.ts';
+import { mayGrant, type Scope } from '../domain/scopes.ts';
 import { SealBroken, type SealedPlace } from '../domain/sealing.ts';
+import { isUuid } from '../domain/uuid.ts';
 import type { Json, JsonObject, Uuid } from '../domain/values.ts';
 import { payloadHash } from '../protocol/canonical.ts';
 import {
@@ -44,7 +46,7 @@ const MAX_CLAIM_MS = 120_000;
 
 /** A claimed key: the stored answer, or the data that the request needs to run. */
 interface Claim {
-  stored: Answer<unknown> | null;
+  stored: Replayed | null;
   idempotent: IdempotencyRecord;
   /** Stores the answer unless it was stored with its effect. */
   storeAnswer(answer: Answer<unknown>): Promise<void>;
@@ -56,9 +58,22 @@ interface ClaimRequest {
   request: KeyedRequest;
 }
 
+/**
+ * The credential of a request, as far as it determines which others get its answer: an API key, or a token with its
+ * scopes (absent: everything that the role allows).
+ */
+interface Requester {
+  key?: string;
+  /** Absent for tokens that count as no person's: of programs, and those presented at `/mcp`. */
+  person?: true;
+  scopes?: readonly Scope[];
+}
+
 interface SealedAnswer {
   /** The caller's tenant at the time: a user who has moved to another tenant does not see the answer. */
   tenantId: Uuid | null;
+  /** Absent in rows of earlier builds. */
+  by?: Requester;
   body: Json;
   plan?: Json;
   /** SHA-256, hex, of the JCS form of the request's body. Absent in rows of earlier builds. */
@@ -66,6 +81,7 @@ interface SealedAnswer {
 }
 
 interface RunningRequest {
+  by: Requester;
   bodyHash: string;
   /** Milliseconds on the process's monotonic clock. */
   since: number;
@@ -73,7 +89,11 @@ interface RunningRequest {
 
 type ClaimServices = Pick<Services, 'clock' | 'open' | 'seal' | 'store'>;
 
-export type Replayed = Answer<unknown> & { replayed?: true };
+export type Replayed = Answer<unknown> & {
+  replayed?: true;
+  /** If the stored answer has a secret, its owner as the audit names it: a device or an API key. */
+  secretOf?: string;
+};
 
 /**
  * Claims of idempotency keys, one instance for the process. At most one request with a key runs at a time; its claim is
@@ -101,8 +121,9 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Returns the stored answer, or that of `run`. Refuses another body (422) and a second request while the first runs
-   * (409). Takes over a row left `running` by a killed process, with the ids that it had reserved.
+   * Returns the stored answer, or that of `run`. Refuses another body (422), and with 409 a second request while the first
+   * runs, and a request with a credential that must not get the answer of the first (`mayReceive`). Takes over a row left
+   * `running` by a killed process, with the ids that it had reserved.
    */
   async run(
     request: ClaimRequest,
@@ -113,9 +134,13 @@ export class IdempotencyKeys {
     const scope = answerBinding({ principal: principal.id, method, path, key }).aad;
     const bodyHash = payloadHash(request.request.body);
     this.#releaseOverdue();
+    const by = requesterOf(request.caller);
     const first = this.#running.get(scope);
-    if (first !== undefined) return first.bodyHash === bodyHash ? stillRunning() : bodyMismatch();
-    const running = { bodyHash, since: this.#now() };
+    if (first !== undefined) {
+      if (!mayReceive(by, first.by)) return otherCredential();
+      return first.bodyHash === bodyHash ? stillRunning() : bodyMismatch();
+    }
+    const running = { by, bodyHash, since: this.#now() };
     this.#running.set(scope, running);
     const release = () => {
       if (this.#running.get(scope) === running) this.#running.delete(scope);
@@ -172,13 +197,16 @@ export class IdempotencyKeys {
     const now = clock.now();
     const row = await store.idempotency.find(id);
     const live = row !== null && row.expiresAt > now ? row : null;
-    if (live?.answer === DROPPED_ANSWER) return answerDropped();
     const place = answerBinding(id);
-    const sealed = live === null ? null : this.#open(live.answer, place);
+    const by = requesterOf(caller);
+    const sealed = live === null || live.answer === DROPPED_ANSWER ? null : this.#open(live.answer, place);
+    const isOfTenant =
+      sealed !== null && sealed !== 'unreadable' && (operation.role === 'none' || sealed.tenantId === caller.tenantId);
+    if (isOfTenant && !mayReceive(by, sealed.by)) return otherCredential();
+    if (live?.answer === DROPPED_ANSWER) return answerDropped();
     if (sealed === 'unreadable') return answerUnreadable();
     if (live !== null && (sealed?.bodyHash ?? live.bodyHash) !== bodyHash) return bodyMismatch();
-    const answer =
-      sealed !== null && (operation.role === 'none' || sealed.tenantId === caller.tenantId) ? sealed : null;
+    const answer = isOfTenant ? sealed : null;
 
     let replaces = row?.answer;
     const makeRow = (state: IdempotencyRow['state'], status: number, content: Pick<SealedAnswer, 'body' | 'plan'>) => ({
@@ -186,7 +214,10 @@ export class IdempotencyKeys {
       bodyHash: SEALED_HASH,
       state,
       status,
-      answer: seal(JSON.stringify({ tenantId: caller.tenantId, bodyHash, ...content }), place),
+      answer: seal(
+        JSON.stringify({ tenantId: caller.tenantId, by, bodyHash, ...content } satisfies SealedAnswer),
+        place,
+      ),
       subject: null,
       expiresAt: now + LIFE_MS,
       ...(replaces !== undefined && { replaces }),
@@ -232,11 +263,32 @@ export class IdempotencyKeys {
 }
 
 /** Status 0: the operation's default status. */
-const storedAnswer = (row: IdempotencyRow, { body }: SealedAnswer): Answer<unknown> =>
-  row.status === 0 ? { body } : { body, status: row.status };
+const storedAnswer = (row: IdempotencyRow, { body }: SealedAnswer): Replayed => ({
+  body,
+  ...(row.status !== 0 && { status: row.status }),
+  ...(row.subject !== null && { secretOf: isUuid(row.subject) ? `device:${row.subject}` : row.subject }),
+});
+
+const requesterOf = ({ principal, scopes }: Caller): Requester =>
+  principal.key === undefined
+    ? { ...(principal.person === true && { person: true }), ...(scopes !== null && { scopes }) }
+    : { key: principal.key };
+
+/**
+ * Whether a caller may get the answer of a request by `first`, which is looked up before the checks of the operation
+ * itself: with an API key only its own answers; with a token those of tokens of the same kind (a person's or not) that had
+ * no other scopes. An answer of an earlier build, whose requester is not known, is only for a person with all scopes.
+ */
+function mayReceive(caller: Requester, first: Requester = { person: true }): boolean {
+  if (caller.key !== first.key || caller.person !== first.person) return false;
+  return mayGrant(caller.scopes ?? null, first.scopes ?? null);
+}
 
 const stillRunning = () =>
   refuse('CONFLICT', 'A request with this Idempotency-Key is still running.', { retryAfterS: RETRY_AFTER_S });
+
+const otherCredential = () =>
+  refuse('CONFLICT', 'This Idempotency-Key was used with another credential of yours. Use another key.');
 
 const answerDropped = () =>
   refuse('CONFLICT', 'The request with this Idempotency-Key was executed; its secret was replaced or revoked since.');

@@ -4,7 +4,7 @@ import { errorText, fieldErrors } from '../domain/field-errors.ts';
 import { checkJson } from '../domain/json/strict.ts';
 import { done, type FieldError, type Outcome, type Refusal, refuse } from '../domain/refusals.ts';
 import type { StoreLiveness } from '../services/store-liveness.ts';
-import { auditDone, auditOperatorRead, auditRefusal, isAudited } from './audit-recording.ts';
+import { auditDone, auditOperatorRead, auditRefusal, auditReplay, isAudited } from './audit-recording.ts';
 import { callerRefusal, tenantRefusal } from './caller-authorization.ts';
 import { refusalOf } from './faults.ts';
 import { flagRefusal } from './flag-refusal.ts';
@@ -86,8 +86,7 @@ async function runEntered(
   { input: given, caller: presented, keyed, upload = null }: OperationRequest,
 ): Promise<Outcome<Performed>> {
   const { services, granted, keys } = parts;
-  const isRestricted = presented.restriction !== undefined;
-  const caller = isRestricted ? await withGroupDevices(services.store, presented) : presented;
+  const caller = presented.restriction === undefined ? presented : await withGroupDevices(services.store, presented);
   const refused = await tenantRefusal(services, operation, caller);
   if (refused !== null) return refused;
   const stopped = flagRefusal(services, operation);
@@ -103,17 +102,11 @@ async function runEntered(
     return runAudited(parts, operation, { input, caller, idempotent: null, upload });
   }
   const running = (idempotent: IdempotencyRecord) => runAudited(parts, operation, { input, caller, idempotent });
-  return keys.run({ caller, operation, request: isRestricted ? ownRequest(keyed, caller) : keyed }, running);
+  const outcome = await keys.run({ caller, operation, request: keyed }, running);
+  const shown = outcome.ok ? outcome.value.secretOf : undefined;
+  if (shown !== undefined) await auditReplay(services, caller, shown);
+  return outcome;
 }
-
-/**
- * The request under a name of its key: a restricted key must not get the answer that another credential of the same user
- * was given.
- */
-const ownRequest = (keyed: KeyedRequest, { principal }: Caller): KeyedRequest => ({
-  ...keyed,
-  path: `${keyed.path} ${principal.key}`,
-});
 
 async function runAudited(
   { services, granted }: PerformParts,

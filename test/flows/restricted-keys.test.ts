@@ -236,12 +236,14 @@ describe('over REST', () => {
   it('a stored answer of another credential is not repeated to a restricted key', async () => {
     const headers = { 'idempotency-key': 'the-same-key' };
     const body = { device_ids: [id.lock, id.lamp], action: 'turn_on' };
-    const first = await owner.post('/v1/devices/command', body, headers);
+    await owner.post('/v1/devices/command', body, headers);
     const caller = await clientOf(livingLights());
-    const second = await caller.post('/v1/devices/command', body, headers);
-    expect(second.body.results[0].code).toBe('NOT_FOUND');
-    expect(second.body).not.toEqual(first.body);
-    expect((await caller.post('/v1/devices/command', body, headers)).body).toEqual(second.body);
+    const refused = await caller.post('/v1/devices/command', body, headers);
+    expect([refused.status, refused.body.code]).toEqual([409, 'CONFLICT']);
+    const own = { 'idempotency-key': 'another-key' };
+    const first = await caller.post('/v1/devices/command', body, own);
+    expect(first.body.results[0].code).toBe('NOT_FOUND');
+    expect((await caller.post('/v1/devices/command', body, own)).body).toEqual(first.body);
   });
 
   it('operations that do not support restricted keys refuse them', async () => {
