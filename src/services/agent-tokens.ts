@@ -9,9 +9,10 @@ import { TokenDenylist } from './token-denylist.ts';
 import { LEEWAY_S, someInChain, type TokenRef } from './tokens.ts';
 
 /**
- * Tokens and API keys that were presented at `/mcp`. From then on, no edge accepts such a token as a person's (contract
- * §5), and all treat such a key as an agent's. Tokens are identified by a digest of the user id and the `jti` (or of the
- * signed part): the same signature can be encoded in several ways.
+ * Tokens, clients of the identity provider and API keys that were presented at `/mcp`. From then on, no edge accepts such
+ * a token, or another one that the same client got for the same user, as a person's (contract §5), and all treat such a
+ * key as an agent's. Tokens are identified by a digest of the user id and the `jti` (or of the signed part): the same
+ * signature can be encoded in several ways.
  */
 export interface AgentTokens extends SizeReporter {
   /**
@@ -19,9 +20,12 @@ export interface AgentTokens extends SizeReporter {
    * be outdated.
    */
   has(userId: Uuid, token: Pick<TokenRef, 'id' | 'ancestors'>): boolean | Promise<boolean>;
-  /** Resolves when the token is stored; undefined if it is stored already. */
+  /** Resolves when the token is stored; undefined if it is stored already, or with an expiry at most a day earlier. */
   add(userId: Uuid, token: { id: string; expiresAt: EpochMs }): Promise<void> | undefined;
 }
+
+/** How much later than its stored expiry an entry has to expire to be stored again. */
+const RENEW_MS = 86_400_000;
 
 /** Later than every time of a clock: a key without an expiry is kept. */
 const NEVER: EpochMs = 8.64e15;
@@ -30,6 +34,12 @@ const NEVER: EpochMs = 8.64e15;
 export const keyEntry = (prefix: string, expiresAt: EpochMs | null = null) => ({
   ...{ id: `key:${prefix}`, ancestors: [], expiresAt: expiresAt ?? NEVER },
 });
+
+/**
+ * How long a client of the identity provider remains an agent of a user after the last day on which a token that it got
+ * was presented. The service does not know how long a client can refresh its tokens.
+ */
+export const CLIENT_MARK_MS = 90 * 86_400_000;
 
 export async function loadAgentTokens(
   store: Pick<IdentityStore, 'markAgentToken' | 'agentTokens' | 'isAgentToken'>,
@@ -70,8 +80,9 @@ export async function loadAgentTokens(
     },
     add(userId, { id, expiresAt }) {
       const digest = digestOf(userId, id);
-      if (stored.has(digest)) return undefined;
       const until = expiresAt + LEEWAY_S * 1000;
+      const storedUntil = stored.untilOf(digest);
+      if (storedUntil !== undefined && until - storedUntil < RENEW_MS) return undefined;
       // Effective at once, before the store has confirmed.
       marked.add(digest, until);
       return persist(digest, until);

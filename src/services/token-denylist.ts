@@ -36,6 +36,11 @@ export class TokenDenylist {
     return this.#entries.has(id);
   }
 
+  /** When the entry's token has expired for every verifier; undefined without an entry. */
+  untilOf(id: string): EpochMs | undefined {
+    return this.#entries.get(id)?.until;
+  }
+
   add(id: string, until: EpochMs): void {
     const elapsed = elapsedOf(this.#clock);
     this.#prune(elapsed);

@@ -52,8 +52,9 @@ export const tokenRefSchema = z.object({
   /** The token that approved the command-line sign-in in which this one was issued; absent for other tokens. */
   parent: z.string().optional(),
   /**
-   * Ids of the credentials that it was derived from, nearest first: it ends when one of them is revoked. Entries that an
-   * earlier build wrote have none.
+   * Ids of the credentials that it was derived from, nearest first: it ends when one of them is revoked. The last ones are
+   * the clients of the identity provider that got the token, which are never revoked, but may be an agent's
+   * (`AgentTokens`). Entries that an earlier build wrote have none.
    */
   ancestors: z.array(z.string()).readonly().optional(),
 });

@@ -145,6 +145,19 @@ describe('a credential that was presented at /mcp', () => {
     }
   });
 
+  it('is an agent on every wire after its rotation: an API key', async () => {
+    const { key, prefix } = await createApiKey(owner);
+    const agent = await agentWith(key);
+    const { dry_run_token, command_id } = structured(await callTool(agent, 'execute_proto_command', unlock()));
+    let rotated = (await owner.post('/v1/auth/api-keys/rotate', { prefix })).body;
+    rotated = (await owner.post('/v1/auth/api-keys/rotate', { prefix: rotated.prefix })).body;
+    const program = at.api(rotated.key);
+    expect(refusal(await confirm(program, dry_run_token))).toEqual(FAILED);
+    expect(refusal(await approve(program, command_id))).toEqual(FAILED);
+    const own = (await program.post(`/v1/device/${door()}/command`, { action: 'unlock' })).body;
+    expect(refusal(await confirm(program, own.dry_run_token))).toEqual(FAILED);
+  });
+
   it('is an agent on every wire: a token', async () => {
     const sub = randomUUID();
     const member = await inviteMember(at, owner, 'user', sub);

@@ -34,6 +34,16 @@ describe('a presented agent token', () => {
     expect(store.agentTokens.size).toBe(0);
   });
 
+  it('is written again for an expiry that is a day later', async () => {
+    const { store, clock, presented } = await setUp();
+    const expiresAt = clock.now() + 1_000;
+    await presented.add('u1', { id: 'client', expiresAt });
+    expect(presented.add('u1', { id: 'client', expiresAt: expiresAt + 86_399_999 })).toBeUndefined();
+    await presented.add('u1', { id: 'client', expiresAt: expiresAt + 86_400_000 });
+    expect([...store.agentTokens.values()]).toEqual([expiresAt + 86_430_000]);
+    expect(presented.add('u1', { id: 'client', expiresAt: expiresAt + 86_400_000 })).toBeUndefined();
+  });
+
   it("no longer counts as a person's while the store is unavailable, and is written later", async () => {
     const { store, clock, presented } = await setUp();
     const token = { id: 'jti', expiresAt: clock.now() + 1_000 };

@@ -10,7 +10,7 @@ import type { Scope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import { originOf } from '../../operations/audit-recording.ts';
 import type { Caller } from '../../operations/operation.ts';
-import { type AgentTokens, keyEntry } from '../../services/agent-tokens.ts';
+import { type AgentTokens, CLIENT_MARK_MS, keyEntry } from '../../services/agent-tokens.ts';
 import type { AuditWriter } from '../../services/audit-writer.ts';
 import type { InvalidationBus } from '../../services/invalidation-bus.ts';
 import {
@@ -47,6 +47,8 @@ export interface Proof {
   /** Set for cookie sessions of browsers, which have a separate rate limit. */
   cookie?: true;
   token: TokenRef | null;
+  /** Ids of the clients of the identity provider that got the token, also among its ancestors. */
+  clients?: readonly string[];
   /** Expiry of a credential without a token. */
   endsAt?: EpochMs;
   /** Called for each request that the credential authenticates. */
@@ -279,11 +281,16 @@ export class Authenticator implements SizeReporter {
       : this.#callerOf(cached, user, origin);
   }
 
-  /** Records that a token or a key was used by an agent; undefined if there is nothing to record. */
+  /** Records that a token, its clients or a key were used by an agent; undefined if there is nothing to record. */
   #markPresented({ proof, userId }: CachedProof, { via }: RequestOrigin): Promise<void> | undefined {
     if (via !== AGENT_EDGE) return undefined;
-    const presented = proof.key === undefined ? proof.token : keyEntry(proof.key, proof.endsAt);
-    return presented === null ? undefined : this.#parts.agentTokens.add(userId, presented);
+    const { key, token, clients = [], endsAt } = proof;
+    const presented = key === undefined ? token : keyEntry(key, endsAt);
+    if (presented === null) return undefined;
+    const expiresAt = referenceOf(this.#parts.clock) + CLIENT_MARK_MS;
+    const entries = [presented, ...clients.map((id) => ({ id, expiresAt }))];
+    const pending = entries.flatMap((entry) => this.#parts.agentTokens.add(userId, entry) ?? []);
+    return pending.length === 0 ? undefined : Promise.all(pending).then(() => {});
   }
 
   /** Verifies a credential; again if an invalidation occurred during the verification. */

@@ -14,6 +14,7 @@ import {
 } from '../../domain/scopes.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { EpochMs } from '../../domain/values.ts';
+import { keyEntry } from '../../services/agent-tokens.ts';
 import { keySubject } from '../../store/contract/members.ts';
 import type { ApiKey, User } from '../../store/contract.ts';
 import { cursorAfter, cursorsIn, displayName, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
@@ -216,9 +217,9 @@ export const rotateApiKey = operation({
     input: { prefix: 'oldone22' },
     output: { status: 'rotated', key: KEY, prefix: PREFIX, name: 'Night shift' },
   },
-  needs: ['apiKeys', 'clock', 'locks', 'store'],
+  needs: ['agentTokens', 'apiKeys', 'clock', 'locks', 'store'],
   run(services, { input, caller, idempotent }) {
-    const { store, apiKeys, clock } = services;
+    const { store, agentTokens, apiKeys, clock } = services;
     return withMembersLock(services, caller, 'shared', async (actor) => {
       const found = await findKey(services, { ...caller, role: actor.role }, input.prefix);
       if (!found.ok) return found;
@@ -235,6 +236,9 @@ export const rotateApiKey = operation({
       const answer = { body: { status: 'rotated' as const, key, prefix, name } };
       const roleCap = await capFor(services, old, actor);
       const created: ApiKey = { ...old, prefix, hash, userId: actor.id, roleCap, createdAt: now, lastUsedAt: null };
+      // Before the new key exists: it is an agent's from its first use, on every protocol.
+      if (await agentTokens.has(old.userId, keyEntry(old.prefix)))
+        await agentTokens.add(actor.id, keyEntry(prefix, old.expiresAt));
       try {
         const replaced = await store.keys.replace(old.prefix, created, idempotent?.toRow(answer, keySubject(prefix)));
         return replaced ? done(answer) : refuse('CONFLICT', 'The key has just been revoked.');

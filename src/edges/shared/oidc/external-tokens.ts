@@ -36,6 +36,8 @@ export interface ExternalTokenSettings {
   audience: string;
   platformClaim: PlatformClaim | null;
   scopeClaim: ScopeClaimSettings;
+  /** The client with which the service itself signs browsers in; never an agent's. */
+  client?: { id: string } | null;
 }
 
 /** Verifies tokens of the external identity provider. */
@@ -50,8 +52,11 @@ export function externalTokenVerifier(provider: Provider, settings: ExternalToke
       const proof = payload === null ? null : proofOf(payload, credential, settings.platformClaim, now);
       const granted = payload === null ? null : grantsOf(payload, settings.scopeClaim);
       if (proof === null || granted === null) return null;
+      const clients = clientsOf(payload ?? {}, settings.client?.id);
+      const ancestors = [...(proof.token.ancestors ?? []), ...clients];
       return {
         ...proof,
+        ...(clients.length > 0 && { clients, token: { ...proof.token, ancestors } }),
         scopes: granted.scopes,
         // Only together with the claim about the person: any client can request a scope.
         platformAdmin: proof.platformAdmin && granted.platform,
@@ -59,6 +64,15 @@ export function externalTokenVerifier(provider: Provider, settings: ExternalToke
       };
     },
   };
+}
+
+/**
+ * Ids of the clients that got the token, other than `own`, unique across issuers. RFC 9068 §2.2 calls the claim
+ * `client_id`, OpenID Connect Core §2 `azp`, Okta `cid`, and Microsoft Entra `azp` or `appid`.
+ */
+function clientsOf({ iss, azp, client_id, cid, appid }: JWTPayload, own: string | undefined): string[] {
+  const named = [azp, client_id, cid, appid].filter((client) => typeof client === 'string' && client !== own);
+  return [...new Set(named)].map((client) => `client:${hash('sha256', `${iss}\n${client}`, 'base64url')}`);
 }
 
 /**
