@@ -299,9 +299,11 @@ export class McpEdge implements SizeReporter {
 
   #touchSession(session: McpSession, caller: Caller): void {
     session.usedAt = this.#parts.services.clock.now();
-    // The session now ends with this credential. The client has to open its event stream again with it.
+    // The session now ends with this credential. The client has to open its event stream again with it, and is no longer
+    // notified about resources that this credential must not read.
     if (session.transport instanceof StreamableHttpTransport && credentialOf(caller) !== credentialOf(session.caller)) {
       session.transport.closeEventStream();
+      this.#subscriptions.removeRefused(session.subscriber, caller);
     }
     session.caller = caller;
   }

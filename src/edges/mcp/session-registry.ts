@@ -175,9 +175,12 @@ export class SessionRegistry implements SizeReporter {
       get isClosed() {
         return !sessions.has(transport.sessionId);
       },
+      get caller() {
+        return session.caller;
+      },
       notify: (uris) => notifyUpdates(transport, uris),
     };
-    return {
+    const session: McpSession = {
       ...{ id: transport.sessionId, owner, caller, transport, subscriber },
       server: makeServer(transport, subscriber),
       usedAt: this.#services.clock.now(),
@@ -185,6 +188,7 @@ export class SessionRegistry implements SizeReporter {
         return { ...NO_SUBSCRIPTION, kinds: subscriptions.requiredAccess(subscriber) };
       },
     };
+    return session;
   }
 
   #forget(session: McpSession): void {

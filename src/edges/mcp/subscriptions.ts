@@ -2,9 +2,11 @@ import type { Actors } from '../../actors/contract.ts';
 import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { ActorKind } from '../../machines/outputs.ts';
+import type { Caller } from '../../operations/operation.ts';
+import { checkAccess } from '../shared/live/authorization.ts';
 import type { LiveReach } from '../shared/live/live-reach.ts';
 import { type LiveSubject, readAccess } from '../shared/live/read-access.ts';
-import type { AccessRequirement } from '../shared/live/subscription.ts';
+import { type AccessRequirement, NO_SUBSCRIPTION } from '../shared/live/subscription.ts';
 import type { ResourceKind } from './resources.ts';
 
 /** Per session. */
@@ -19,6 +21,8 @@ export interface Subscriber {
   readonly reach: LiveReach | null;
   /** The session has ended: new subscriptions are ignored. */
   readonly isClosed: boolean;
+  /** The caller of the last request; absent if it never changes. */
+  readonly caller?: Caller;
   /** Sends the changed URIs. False if the client cannot receive them now; then they are sent later. */
   notify(uris: readonly string[]): boolean;
 }
@@ -55,12 +59,14 @@ export class Subscriptions implements SizeReporter {
   }
 
   remove(subscriber: Subscriber, { kind, id }: SubscribedResource & { id: Uuid }): void {
-    const key = keyOf(kind, id);
-    const subscribed = this.#resourcesBySubscriber.get(subscriber);
-    subscribed?.delete(key);
-    this.#removeFromKey(subscriber, key);
-    this.#dirty.get(subscriber)?.delete(key);
-    if (subscribed?.size === 0) this.removeSubscriber(subscriber);
+    this.#removeKey(subscriber, keyOf(kind, id));
+  }
+
+  /** Ends the subscriptions that this caller, who uses the session now, could not make. */
+  removeRefused(subscriber: Subscriber, caller: Caller): void {
+    for (const [key, { kind }] of [...(this.#resourcesBySubscriber.get(subscriber) ?? [])])
+      if (checkAccess(caller, { ...NO_SUBSCRIPTION, kinds: requiredAccessOf(kind) }) !== null)
+        this.#removeKey(subscriber, key);
   }
 
   /** Role and scope that the subscriptions of this subscriber need. */
@@ -91,6 +97,8 @@ export class Subscriptions implements SizeReporter {
 
   /** Sends the pending notifications of one subscriber. */
   flushSubscriber(subscriber: Subscriber): void {
+    // A request of the caller before may have subscribed after the session was used with another token.
+    if (subscriber.caller !== undefined) this.removeRefused(subscriber, subscriber.caller);
     const resourcesByKey = this.#resourcesBySubscriber.get(subscriber);
     const uris = [...(this.#dirty.get(subscriber) ?? [])].flatMap((key) => resourcesByKey?.get(key)?.uri ?? []);
     if (uris.length === 0 || subscriber.notify(uris)) this.#dirty.delete(subscriber);
@@ -141,6 +149,14 @@ export class Subscriptions implements SizeReporter {
       if (subscriber.tenantId !== tenantId) continue;
       for (const [key, { kind }] of subscribed) if (kind === 'homes') this.#markReached(subscriber, key, deviceId);
     }
+  }
+
+  #removeKey(subscriber: Subscriber, key: string): void {
+    const subscribed = this.#resourcesBySubscriber.get(subscriber);
+    subscribed?.delete(key);
+    this.#removeFromKey(subscriber, key);
+    this.#dirty.get(subscriber)?.delete(key);
+    if (subscribed?.size === 0) this.removeSubscriber(subscriber);
   }
 
   #removeFromKey(subscriber: Subscriber, key: string): void {

@@ -117,7 +117,9 @@ function sessionsOfTheirOwn() {
       isIdle: () => false,
     },
   );
-  const caller = { principal: { kind: 'user', id: 'u' }, tenantId: 't' } as Caller;
+  const caller = {
+    ...{ principal: { kind: 'user', id: 'u' }, user: { id: 'u' }, tenantId: 't', role: 'owner', scopes: null },
+  } as unknown as Caller;
   const wire = new StreamableHttpTransport({ session: true });
   const session = sessions.open({ owner: 'o', caller, transport: wire as never });
   if (session === null) throw new Error('there is no room');
