@@ -38,7 +38,7 @@ export async function memoriesOf(services: MemoryServices, tenantId: Uuid): Prom
  * costs at most one page more, however many memories they wrote.
  */
 async function newestPlannable(
-  services: MemoryServices,
+  services: CreatorServices & Pick<Services, 'store'>,
   tenantId: Uuid,
   kind: MemoryKind,
   now: EpochMs,
