@@ -180,7 +180,7 @@ describe('a stored response', () => {
     }
   });
 
-  it('with a device secret is returned only with the role and scope of the request', async () => {
+  it('with a device secret is returned only to the credential of the request', async () => {
     const requester = member.admin;
     const device = { device_type: 'smart_light', home_id: owner.homeId };
     const key = await createApiKey(requester, { scopes: ['write:devices'] });
@@ -208,8 +208,11 @@ describe('a stored response', () => {
       ]);
       expect(JSON.stringify(answer.body)).not.toContain(first.body.device_secret);
     }
-    // A key and its creator are one principal; a user who left is none.
-    expect((await requester.post('/v1/device/register', device, idem)).headers.get('idempotent-replayed')).toBe('true');
+    const again = await service.api(key.key).post('/v1/device/register', device, idem);
+    expect([again.headers.get('idempotent-replayed'), again.body]).toEqual(['true', first.body]);
+    // The creator of a key is another credential.
+    const ofCreator = await requester.post('/v1/device/register', device, idem);
+    expect([ofCreator.status, ofCreator.body.code]).toEqual([409, 'CONFLICT']);
     await service.api(owner.token).post('/v1/auth/api-keys/revoke', { prefix: key.prefix });
     expect((await service.api(key.key).post('/v1/device/register', device, idem)).status).toBe(401);
   });
