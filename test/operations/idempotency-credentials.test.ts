@@ -112,7 +112,7 @@ describe('the answer to a request with an API key', () => {
     for (const by of [other.key, next, token]) expect(await register(by, 'k')).toMatchObject(otherCredential);
   });
 
-  it('is not for a key over GraphQL either, if a person asked', async () => {
+  it('is not for a key over GraphQL either, after the request of a person', async () => {
     const query =
       'mutation ($i: RegisterDeviceInput!) { registerDevice(input: $i) { __typename ... on RegisterDeviceResult { deviceId deviceSecret } ... on Refused { code } } }';
     const mutate = (by: string) =>
@@ -160,7 +160,7 @@ it('a request with another credential does not take over an interrupted one', as
 });
 
 describe('an answer that an earlier build has stored', () => {
-  it('is only for a person with all scopes, because it does not say who asked', async () => {
+  it('is only for a person with all scopes, because it does not name the requester', async () => {
     const home = await send(token, '/v1/homes', { home_name: 'Two' }, 'k');
     const [row] = [...service.store.idempotencyRows.values()];
     if (row === undefined) throw new Error('no row');
