@@ -1,4 +1,5 @@
 import { isPerson } from './policy.ts';
+import type { PreviewedDevice } from './twin.ts';
 import type { EpochMs, Json, JsonObject, Principal, Uuid } from './values.ts';
 
 // A change that a confirmation is required for, other than a command: a weaker manifest or a new device key, for example.
@@ -36,6 +37,8 @@ export interface ChangePreview {
   /** One sentence for each rule that gets weaker, or for each effect of a critical change; at least one. */
   weaker: string[];
   changes: Record<string, { from: Json; to: Json }>;
+  /** For a change of a device's keys, unless an earlier version requested it. */
+  device?: PreviewedDevice;
 }
 
 /** A change as it was requested. It never changes itself; only its status does. */

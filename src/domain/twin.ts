@@ -188,6 +188,15 @@ export interface Preview {
   changes: StateChanges | null;
   /** For `update_firmware`. */
   firmware?: FirmwarePreview;
+  /** Missing where an earlier version made the preview. */
+  device?: PreviewedDevice;
+}
+
+/** By what a person recognizes the device: a confirmation covers it, so that another name or place is previewed again. */
+export interface PreviewedDevice {
+  name: string | null;
+  home_id: Uuid | null;
+  room_id: Uuid | null;
 }
 
 /** The release that an update installs. */

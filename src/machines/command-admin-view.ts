@@ -73,7 +73,8 @@ const principal = ({ kind, id, key, via }: Principal): JsonObject => ({
   ...(key !== undefined && { key }),
 });
 
-const previewView = ({ firmware, ...preview }: Preview): JsonObject => ({
+const previewView = ({ firmware, device, ...preview }: Preview): JsonObject => ({
   ...preview,
   ...(firmware && { firmware: { ...firmware } }),
+  ...(device && { device: { ...device } }),
 });

@@ -83,6 +83,9 @@ const commonFixed = {
             released_by: uuid.nullable(),
           })
           .exactOptional(),
+        device: z
+          .strictObject({ name: z.string().nullable(), home_id: uuid.nullable(), room_id: uuid.nullable() })
+          .exactOptional(),
       }),
       asked: z.boolean(),
     })

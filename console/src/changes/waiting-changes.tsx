@@ -3,7 +3,7 @@ import { useId, useState } from 'react';
 import { Link } from 'wouter';
 import { invalidatePaths, useChange, useGet } from '../api/queries.ts';
 import { DeviceName, useDeviceName } from '../devices/device-name.tsx';
-import { useUserNames } from '../people/user-names.ts';
+import { Requester } from '../people/requester.tsx';
 import { useNow } from '../ui/clock.ts';
 import { LoadError } from '../ui/feedback.tsx';
 import { Icon } from '../ui/icons.tsx';
@@ -124,7 +124,6 @@ function DeviceSecret({ of: { deviceId, secret }, close }: { of: NewSecret; clos
 }
 
 function Entry({ of: one, onDecide }: { of: ChangeRequestEntry; onDecide(decision: Decision): void }) {
-  const nameOf = useUserNames();
   const titleId = useId();
   const device = deviceOfChange(one.subject);
   return (
@@ -145,7 +144,7 @@ function Entry({ of: one, onDecide }: { of: ChangeRequestEntry; onDecide(decisio
           </p>
         </header>
         <p className="quiet">
-          Requested by {nameOf(one.requested_by)}, <Time at={one.requested_at} />.
+          Requested by <Requester of={one} />, <Time at={one.requested_at} />.
           {device !== null && (
             <>
               {' '}

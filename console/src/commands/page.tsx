@@ -1,6 +1,7 @@
 import { Link } from 'wouter';
 import { useChange } from '../api/queries.ts';
 import { DeviceName } from '../devices/device-name.tsx';
+import { Requester } from '../people/requester.tsx';
 import { useUserNames } from '../people/user-names.ts';
 import { useSession } from '../session.tsx';
 import { ChangeError, LoadError, Loading } from '../ui/feedback.tsx';
@@ -62,7 +63,7 @@ function RequestFacts({ command }: { command: CommandRecord }) {
   return (
     <Facts>
       <Fact name="Requested by">
-        {nameOf(command.requested_by)}, <Time at={command.timestamp} />
+        <Requester of={command} />, <Time at={command.timestamp} />
       </Fact>
       {command.confirmed_by !== undefined && <Fact name="Confirmed by">{nameOf(command.confirmed_by)}</Fact>}
       <Fact name="Safety class">{command.safety_class?.toLowerCase() ?? '—'}</Fact>

@@ -37,10 +37,11 @@ interface DecisionDialogProps {
 
 export function Approve({ of: one, state, onClose: close, onApproved }: DecisionDialogProps & { onApproved(): void }) {
   const approve = useChange(STALE);
-  const device = useDeviceName(one.device_id);
+  const currentName = useDeviceName(one.device_id);
   const isOver = state !== 'waiting' && approve.isIdle;
   // The list may show a newer preview than this dialog, which approves what it shows.
   const [shown, setShown] = useState<ShownPreview>(one);
+  const device = shown.preview.device?.name ?? currentName;
   const changed = changedPreviewIn(approve.error);
   const send = () =>
     approve.mutate(

@@ -9,7 +9,7 @@ import { commandHref } from '../commands/status.tsx';
 import { useCommand } from '../commands/use-command.ts';
 import { DeviceName } from '../devices/device-name.tsx';
 import { useStream } from '../live/use-stream.ts';
-import { useUserNames } from '../people/user-names.ts';
+import { Requester } from '../people/requester.tsx';
 import { useSession } from '../session.tsx';
 import { useNow } from '../ui/clock.ts';
 import { Empty, LoadError, Loading } from '../ui/feedback.tsx';
@@ -99,21 +99,20 @@ export function ConfirmationsPage() {
 }
 
 function Entry({ of: one, onDecide }: { of: PendingConfirmation; onDecide(decision: ConfirmationDecision): void }) {
-  const nameOf = useUserNames();
   const titleId = `asked-${one.command_id}`;
   return (
     <li>
       <article className="card asked" aria-labelledby={titleId}>
         <header>
           <h2 id={titleId}>
-            {sentenceCase(one.action)} · <DeviceName id={one.device_id} />
+            {sentenceCase(one.action)} · <DeviceName id={one.device_id} shown={one.preview.device?.name} />
           </h2>
           <p className="asked-until">
             <Icon name="clock" /> expires <Countdown until={one.expires_at} />
           </p>
         </header>
         <p className="quiet">
-          Requested by {nameOf(one.requested_by)}, <Time at={one.requested_at} />
+          Requested by <Requester of={one} />, <Time at={one.requested_at} />
           {one.plan_id !== undefined && (
             <>
               , as a step of <Link href={`/plans/${one.plan_id}`}>a plan</Link>

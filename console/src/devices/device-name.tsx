@@ -19,8 +19,10 @@ export function useDeviceName(id: string): string {
   return data === undefined ? `device ${abbreviateId(id)}` : deviceNameOf(data.device);
 }
 
-export function DeviceName({ id }: { id: string }) {
+/** `shown` is the name in a preview, which a confirmation covers. */
+export function DeviceName({ id, shown }: { id: string; shown?: string | null | undefined }) {
   const { may } = useSession();
-  const name = useDeviceName(id);
+  const current = useDeviceName(id);
+  const name = shown ?? current;
   return may('user') ? <Link href={deviceHref(id)}>{name}</Link> : name;
 }

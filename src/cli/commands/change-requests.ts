@@ -5,6 +5,7 @@ import { confirmPrompt } from '../confirm-prompt.ts';
 import { FailedError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { colorStatus, printRecord, printTable } from '../print.ts';
+import { type Requester, requesterText } from '../requester-text.ts';
 import { escapeForTerminal } from '../terminal-text.ts';
 
 /** Response to a change that has to be confirmed. */
@@ -19,14 +20,13 @@ export interface ChangeDryRun {
 
 export const isChangeDryRun = (body: object): body is ChangeDryRun => 'dry_run_token' in body && 'change_id' in body;
 
-interface ChangeRequest {
+interface ChangeRequest extends Requester {
   id: string;
   operation: string;
   subject: string;
   status: string;
   reason: string;
   weaker: string[];
-  requested_by: string;
   requested_at: string;
   expires_at: string;
 }
@@ -77,8 +77,9 @@ export function addChangeRequests(program: Command, io: Io): void {
     .description('Shows a change with its effect.')
     .action(async (id: string, _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
-      show(await api.get<{ change: ChangeRequest }>(changePath(id)), ({ change: { weaker, ...change } }) => {
-        printRecord(io, { ...change });
+      show(await api.get<{ change: ChangeRequest }>(changePath(id)), ({ change }) => {
+        const { weaker, requested_with: _, ...members } = change;
+        printRecord(io, { ...members, requested_by: requesterText(change) });
         for (const sentence of weaker) io.out(`  ${escapeForTerminal(sentence)}`);
       });
     });
@@ -138,7 +139,7 @@ async function requestApproval({ api, io }: CliContext, id: string): Promise<voi
     throw new FailedError(`the change is ${change.status}, not awaiting confirmation`);
   io.err(`${io.errColors.bold(change.operation)} of ${io.errColors.bold(change.subject)}:`);
   for (const sentence of change.weaker) io.err(`  ${escapeForTerminal(sentence)}`);
-  const { requested_by, requested_at, expires_at } = change;
-  io.err(io.errColors.dim(`  Requested by ${requested_by} at ${requested_at}; expires at ${expires_at}.`));
+  const { requested_at, expires_at } = change;
+  io.err(io.errColors.dim(`  Requested by ${requesterText(change)} at ${requested_at}; expires at ${expires_at}.`));
   if (!(await confirmPrompt(io, 'Apply it?'))) throw new FailedError('not approved; the change is still pending');
 }

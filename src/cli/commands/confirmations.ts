@@ -8,10 +8,11 @@ import { confirmPrompt } from '../confirm-prompt.ts';
 import { FailedError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { colorStatus, formatPreview, printTable } from '../print.ts';
-import { makeColors } from '../terminal-text.ts';
+import { type Requester, requesterText } from '../requester-text.ts';
+import { escapeForTerminal, makeColors } from '../terminal-text.ts';
 import { type CommandRecord, postConfirmation, showDispatched, WAIT_DESCRIPTION } from './device-commands.ts';
 
-interface Confirmation {
+interface Confirmation extends Requester {
   command_id: string;
   device_id: string;
   action: string;
@@ -19,7 +20,6 @@ interface Confirmation {
   reason: string;
   preview: Preview;
   preview_hash: string;
-  requested_by: string;
   requested_at: string;
   expires_at: string;
   plan_id?: string;
@@ -91,8 +91,9 @@ export function addConfirmations(program: Command, io: Io): void {
 /** Prints the effect of the command on stderr, and throws unless the user approves. */
 async function requestApproval({ api, io }: CliContext, commandId: string): Promise<Confirmation> {
   const pending = await findConfirmation(api, commandId);
-  const { device_id, action, params, reason, preview, requested_by, requested_at, expires_at } = pending;
-  const device = await deviceNameOf(api, device_id);
+  const { device_id, action, params, reason, preview, requested_at, expires_at } = pending;
+  const shown = preview.device?.name ?? null;
+  const device = shown === null ? await deviceNameOf(api, device_id) : `${escapeForTerminal(shown)} (${device_id})`;
   io.err(`${io.errColors.bold(action)} ${JSON.stringify(params)} on ${io.errColors.bold(device)}`);
   for (const change of formatPreview(io.errColors, preview)) io.err(`  ${change}`);
   if (preview.changes === null) io.err(io.errColors.dim('  its changes cannot be predicted'));
@@ -107,7 +108,11 @@ async function requestApproval({ api, io }: CliContext, commandId: string): Prom
     const { action: undo, params: undoParams } = pending.compensation;
     io.err(`  if the plan is rolled back: ${undo} ${JSON.stringify(undoParams)}`);
   }
-  io.err(io.errColors.dim(`  ${reason} Requested by ${requested_by} at ${requested_at}; expires at ${expires_at}.`));
+  io.err(
+    io.errColors.dim(
+      `  ${reason} Requested by ${requesterText(pending)} at ${requested_at}; expires at ${expires_at}.`,
+    ),
+  );
   if (!(await confirmPrompt(io, 'Send it?'))) throw new FailedError('not approved; the command is still pending');
   return pending;
 }

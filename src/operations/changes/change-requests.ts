@@ -24,6 +24,7 @@ import {
   type Services,
   tenantOf,
 } from '../operation.ts';
+import { keyNames, requestedWith, requestedWithOf } from '../requested-with.ts';
 import { type ConfirmableOperation, confirmableNeeds, confirmableOperations } from './confirmable-operations.ts';
 import {
   changeDigest,
@@ -48,6 +49,7 @@ const entryFields = {
   }),
   digest: z.string().meta({ description: 'SHA-256 of the change, as in the journal of its subject' }),
   requested_by: z.string().meta({ description: 'The id of the requesting user' }),
+  requested_with: requestedWith,
   requested_at: isoTime,
   expires_at: isoTime,
   decided_by: z.string().nullable().meta({ description: 'The id of the user who confirmed or refused it' }),
@@ -63,18 +65,22 @@ const changeRequestRecord = z
   })
   .meta({ id: 'ChangeRequestDetails' });
 
-function entryOf(request: ChangeRequest, now: EpochMs): z.infer<typeof changeRequestEntry> {
+/** The names of API keys, by prefix. */
+type KeyNames = ReadonlyMap<string, string>;
+
+function entryOf(request: ChangeRequest, now: EpochMs, names: KeyNames): z.infer<typeof changeRequestEntry> {
   const { id, operation, subject, preview, digest, requestedBy, createdAt, expiresAt, decidedBy, decidedAt } = request;
   return {
     ...{ id, operation, subject, status: changeStatusOf(request, now), reason: changeReason(request) },
     ...{ weaker: preview.weaker, digest, requested_by: requestedBy.id, requested_at: iso(createdAt) },
+    requested_with: requestedWithOf(requestedBy, names),
     ...{ expires_at: iso(expiresAt), decided_by: decidedBy?.id ?? null },
     ...{ decided_at: decidedAt === null ? null : iso(decidedAt), refusal_reason: request.reason },
   };
 }
 
-const recordOf = (request: ChangeRequest, now: EpochMs): z.infer<typeof changeRequestRecord> => ({
-  ...entryOf(request, now),
+const recordOf = (request: ChangeRequest, now: EpochMs, names: KeyNames): z.infer<typeof changeRequestRecord> => ({
+  ...entryOf(request, now, names),
   input: request.input,
   preview: request.preview as z.infer<typeof changeEffect>,
 });
@@ -102,8 +108,12 @@ export const listChangeRequests = operation({
     const filter = waiting ? { waitingAt: now } : {};
     const page = await store.changeRequests.list(tenantOf(caller), filter, limit, start.value);
     const tenant = await readTenant(services, caller);
+    const names = await keyNames(
+      services,
+      page.items.map(({ requestedBy }) => requestedBy),
+    );
     const changes = page.items
-      .map((one) => entryOf(withDeadline(tenant, one), now))
+      .map((one) => entryOf(withDeadline(tenant, one), now, names))
       .filter(({ status }) => !waiting || status === 'awaiting_confirmation');
     return done({
       body: { changes, next_cursor: cursorAfter(listing, page) },
@@ -130,7 +140,8 @@ export const getChangeRequest = operation({
     const found = await findChange(services, caller, input.change_id);
     if (!found.ok) return found;
     const request = withDeadline(await readTenant(services, caller), found.value);
-    return done({ body: { change: recordOf(request, services.clock.now()) } });
+    const names = await keyNames(services, [request.requestedBy]);
+    return done({ body: { change: recordOf(request, services.clock.now(), names) } });
   },
 });
 

@@ -22,6 +22,7 @@ import type { ChangeRequestInsertion } from '../../store/contract/change-request
 import { usesAgentKey } from '../agent-keys.ts';
 import { originOf } from '../audit-recording.ts';
 import { readTenant } from '../commands/gateway-facts.ts';
+import { previewedDeviceSchema } from '../devices/device-view.ts';
 import { isoTime } from '../inputs.ts';
 import { type Answer, type Call, type Caller, type Services, tenantOf } from '../operation.ts';
 
@@ -38,6 +39,9 @@ export const changeEffect = z
       description: 'One sentence for each rule that gets weaker, or for each effect of a critical change',
     }),
     changes: z.record(z.string(), z.object({ from: z.json(), to: z.json() })),
+    device: previewedDeviceSchema.optional().meta({
+      description: 'The device of a change of keys or of a revocation: a confirmation covers its name and place too',
+    }),
   })
   .meta({ id: 'ChangeEffect' });
 

@@ -14,6 +14,7 @@ import type { Approval, CommandContext, CommandEvent, PlanOrigin } from '../../m
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import type { IdempotencyRow } from '../../store/contract.ts';
+import { previewedDevice } from '../devices/device-view.ts';
 import { firmwarePreview, type RequestedRelease } from '../firmware/firmware-facts.ts';
 import type { Caller, Services } from '../operation.ts';
 import { type CommittedTenant, type GatewayServices, gatewayFacts, type Target } from './gateway-facts.ts';
@@ -158,8 +159,18 @@ export interface PreviewedCommand {
   release: FirmwareRelease | null;
 }
 
+/** What a confirmation of a command covers: the device as it is named and placed, and the effect on it. */
+export const previewOf = (
+  services: Pick<GatewayServices, 'actors' | 'artifacts'>,
+  target: Target,
+  command: PreviewedCommand,
+): Preview => ({
+  ...effectOf(services, target, command),
+  device: previewedDevice(services.actors.peek<DeviceContext>(target.device.ref) ?? target.device),
+});
+
 /** The effect of a command on its device. Reads the device again: it may have reported during the caller's queries. */
-export function previewOf(
+export function effectOf(
   services: Pick<GatewayServices, 'actors' | 'artifacts'>,
   { device, manifest }: Target,
   { action, params, release }: PreviewedCommand,

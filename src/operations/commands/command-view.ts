@@ -12,9 +12,10 @@ import { commandStatusOf, verificationOf } from '../../machines/command-record.t
 import type { CommandContext, CommandFixed } from '../../machines/command-types.ts';
 import { payloadHash } from '../../protocol/canonical.ts';
 import type { JournalEntry } from '../../store/contract.ts';
-import { findDevice } from '../devices/device-view.ts';
+import { findDevice, previewedDeviceSchema } from '../devices/device-view.ts';
 import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
+import { keyNames, requestedWith, requestedWithOf } from '../requested-with.ts';
 
 // Commands in answers.
 
@@ -59,6 +60,9 @@ export const previewBody = z.object({
     })
     .optional()
     .meta({ description: 'The release that `update_firmware` installs' }),
+  device: previewedDeviceSchema
+    .optional()
+    .meta({ description: 'The device of a command that can wait: a confirmation covers its name and place too' }),
 });
 
 /** Identifies what a preview shows: SHA-256 (hex) of its canonical form. */
@@ -129,6 +133,7 @@ const commandRecord = historyEntry
     ttl_s: z.int(),
     timeout_s: z.int(),
     requested_by: z.string(),
+    requested_with: requestedWith.optional().meta({ description: 'If the command needed a confirmation' }),
     confirmed_by: z.string().optional(),
     refusal: z.object({ code: z.string(), detail: z.string() }).optional(),
     result: anyValue.optional(),
@@ -158,8 +163,15 @@ export const getCommand = operation({
   async run(services, { input, caller }) {
     const found = await findCommand(services, caller, input.id);
     if (!found.ok) return found;
-    const journal = await services.store.actors.journal(found.value.ref, MAX_JOURNAL);
-    return done({ body: { command: recordOf(found.value, journal) } });
+    const { confirmation, requestedBy } = found.value.snapshot.context.fixed;
+    const [journal, names] = await Promise.all([
+      services.store.actors.journal(found.value.ref, MAX_JOURNAL),
+      confirmation === null ? null : keyNames(services, [requestedBy]),
+    ]);
+    const command = recordOf(found.value, journal);
+    return done({
+      body: { command: names === null ? command : { ...command, requested_with: requestedWithOf(requestedBy, names) } },
+    });
   },
 });
 

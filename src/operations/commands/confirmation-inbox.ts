@@ -15,6 +15,7 @@ import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, paging, startOf } fr
 import { reachedDeviceIds } from '../key-reach.ts';
 import { operation, type Services, tenantOf } from '../operation.ts';
 import { memoriesOfStep, memoryReference, memoryReferenceOf } from '../plans/shaping-memories.ts';
+import { keyNames, requestedWith, requestedWithOf } from '../requested-with.ts';
 import {
   checkCommandPolicy,
   confirmationResponses,
@@ -41,6 +42,7 @@ const confirmation = z
     preview: previewBody.meta({ description: "The effect on the device's state of now" }),
     preview_hash: previewHash,
     requested_by: z.string().meta({ description: 'The id of the requesting user' }),
+    requested_with: requestedWith,
     requested_at: isoTime,
     expires_at: isoTime,
     plan_id: uuid.optional().meta({ description: 'The plan that the command is a step of' }),
@@ -82,11 +84,15 @@ export const listConfirmations = operation({
     const plans = await actors.readAll<PlanContext>('plan', [
       ...new Set(commands.flatMap(({ origin }) => origin?.plan?.id ?? [])),
     ]);
+    const names = await keyNames(
+      services,
+      commands.map(({ requestedBy }) => requestedBy),
+    );
     const confirmations = await Promise.all(
       commands.map(async (command) => {
         const release = await findRequestedRelease(services, caller, command);
         const shown = currentPreview(services, command, { target: targets.get(command.deviceId), release });
-        return entryOf(command, { expiresAt: deadlineOf(command), shown, plans });
+        return entryOf(command, { expiresAt: deadlineOf(command), shown, plans, names });
       }),
     );
     return done({
@@ -115,9 +121,11 @@ interface Shown {
   shown: Preview;
   /** The plans of the commands. */
   plans: ReadonlyMap<Uuid, Committed<PlanContext>>;
+  /** Of the requesters' API keys, by prefix. */
+  names: ReadonlyMap<string, string>;
 }
 
-function entryOf(command: StoredCommand, { expiresAt, shown, plans }: Shown): Entry {
+function entryOf(command: StoredCommand, { expiresAt, shown, plans, names }: Shown): Entry {
   const plan = command.origin?.plan ?? null;
   const memories = plan === null ? [] : memoriesOfStep(plans.get(plan.id)?.snapshot.context, plan);
   const { id, deviceId, action, params, requestedBy, requestedAt } = command;
@@ -131,6 +139,7 @@ function entryOf(command: StoredCommand, { expiresAt, shown, plans }: Shown): En
     preview: shown as z.infer<typeof previewBody>,
     preview_hash: hashPreview(shown),
     requested_by: principalId(requestedBy),
+    requested_with: requestedWithOf(requestedBy, names),
     requested_at: iso(requestedAt),
     expires_at: iso(expiresAt),
     ...(plan !== null && { plan_id: plan.id }),

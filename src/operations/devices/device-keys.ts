@@ -4,6 +4,7 @@ import type { AppliedChange, ChangePreview } from '../../domain/change-request.t
 import { KEY_GRACE_MS, type SigningAlg, secretBinding } from '../../domain/device-key.ts';
 import { signingAlgSchema } from '../../domain/enum-schemas.ts';
 import { iso } from '../../domain/iso-time.ts';
+import { quoted } from '../../domain/quoted.ts';
 import { done, type Outcome, outdated, refuse } from '../../domain/refusals.ts';
 import { reason } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
@@ -18,7 +19,7 @@ import { idOf, isoTime } from '../inputs.ts';
 import { type Answer, type Call, operation, type Services } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
 import { withinBetaLimit } from './beta-limit.ts';
-import { type CommittedDevice, findDevice, isRevoked } from './device-view.ts';
+import { type CommittedDevice, findDevice, isRevoked, previewedDevice } from './device-view.ts';
 
 /** The public key of a key pair that the device generated. */
 export const publicKey = z
@@ -75,8 +76,10 @@ async function changeKeys<T>(
     if (!found.ok) return outdated(found);
     const device = found.value;
     const { keyVersion } = device.snapshot.context.fixed;
+    const effect = preview(device);
     const change = {
-      ...{ operation, subject: `device:${input.id}`, preview: preview(device) },
+      ...{ operation, subject: `device:${input.id}` },
+      preview: effect && { ...effect, device: previewedDevice(device) },
       base: `key:${keyVersion}:${isRevoked(device) ? 'revoked' : 'active'}`,
     };
     return applyOrRequest(services, call, change, async (applied) => {
@@ -85,6 +88,12 @@ async function changeKeys<T>(
     });
   });
 }
+
+/** For the sentences of a preview. */
+const nameIn = ({ snapshot }: CommittedDevice): string => {
+  const { id, name } = snapshot.context.fixed;
+  return name === null ? id : quoted(name);
+};
 
 /** The part of a preview that shows the next key. */
 function newKeyPreview(
@@ -149,7 +158,10 @@ export const rotateSecret = operation({
     const preview = (device: CommittedDevice): ChangePreview | null => {
       if (isRevoked(device)) return null;
       const { sentence, changes } = newKeyPreview(device, call.input);
-      return { weaker: [`The device gets a new key, and the current one ends after 24 hours. ${sentence}`], changes };
+      return {
+        weaker: [`The device ${nameIn(device)} gets a new key, and the current one ends after 24 hours. ${sentence}`],
+        changes,
+      };
     };
     return changeKeys(services, call, { operation: 'rotateSecret', preview }, (device, change) => {
       const rotate = (key: DeviceKeyRow): DeviceEvent => {
@@ -226,7 +238,7 @@ export const reinstateDevice = operation({
       if (!isRevoked(device)) return null;
       const { sentence, changes } = newKeyPreview(device, call.input);
       return {
-        weaker: [`The revoked device can connect again, with a new key. ${sentence}`],
+        weaker: [`The revoked device ${nameIn(device)} can connect again, with a new key. ${sentence}`],
         changes: { revoked: { from: true, to: false }, ...changes },
       };
     };
@@ -266,7 +278,10 @@ export const revokeDevice = operation({
     const preview = (device: CommittedDevice): ChangePreview | null => {
       if (isRevoked(device)) return null;
       const ends = 'its connection and its keys end, its open commands are cancelled, and it leaves its home and room';
-      return { weaker: [`The device is revoked: ${ends}.`], changes: { revoked: { from: false, to: true } } };
+      return {
+        weaker: [`The device ${nameIn(device)} is revoked: ${ends}.`],
+        changes: { revoked: { from: false, to: true } },
+      };
     };
     return changeKeys(services, call, { operation: 'revokeDevice', preview }, async (device, change) => {
       const at = services.clock.now();

@@ -3,6 +3,7 @@ import type { Committed, DeviceSessions } from '../../actors/contract.ts';
 import { signingAlgSchema } from '../../domain/enum-schemas.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
+import type { PreviewedDevice } from '../../domain/twin.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import { administrationOf, isOnline } from '../../machines/device-record.ts';
@@ -25,6 +26,16 @@ const entryFields = {
   last_seen: isoTime.nullable(),
   revoked: z.boolean(),
 };
+
+/** The device in the preview of a command or of a change. */
+export const previewedDeviceSchema = z
+  .object({ name: z.string().nullable(), home_id: uuid.nullable(), room_id: uuid.nullable() })
+  .meta({ id: 'PreviewedDevice' });
+
+export function previewedDevice({ snapshot }: CommittedDevice): PreviewedDevice {
+  const { name, homeId, roomId } = snapshot.context.fixed;
+  return { name, home_id: homeId, room_id: roomId };
+}
 
 /** An entry of the list: the specification's fields, plus name and online, which people look for. */
 export const deviceEntry = z

@@ -6,7 +6,7 @@ import { reason } from '../../domain/request-fields.ts';
 import type { Snapshot } from '../../machines/definition.ts';
 import type { PlanCognition, PlanContext, PlanEvent, PlanFixed, StepInput } from '../../machines/plan-types.ts';
 import type { IdempotencyRow } from '../../store/contract.ts';
-import { previewOf, stripRequest } from '../commands/command-request.ts';
+import { effectOf, stripRequest } from '../commands/command-request.ts';
 import { previewBody } from '../commands/command-view.ts';
 import {
   type CommittedTenant,
@@ -160,7 +160,7 @@ async function dryRunSteps(
     return {
       id: step.id,
       verdict: verdictFor(services, { tenant, target, step, release }),
-      preview: previewOf(services, target, { ...step, release }) as z.infer<typeof previewBody>,
+      preview: effectOf(services, target, { ...step, release }) as z.infer<typeof previewBody>,
     };
   });
   return { steps: await Promise.all(verdicts) };

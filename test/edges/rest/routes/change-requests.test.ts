@@ -183,7 +183,12 @@ describe('a change request', () => {
     const entry = {
       ...{ id: change_id, operation: 'updateManifest', subject: `device:${device}`, status: 'awaiting_confirmation' },
       ...{ reason, weaker: [SENTENCE], digest: expect.stringMatching(/^[0-9a-f]{64}$/) },
-      ...{ requested_by: await userId('owner'), requested_at: expect.any(String), expires_at },
+      ...{
+        requested_by: await userId('owner'),
+        requested_with: { kind: 'person' },
+        requested_at: expect.any(String),
+        expires_at,
+      },
       ...{ decided_by: null, decided_at: null, refusal_reason: null },
     };
     expect(await waiting()).toEqual([entry]);

@@ -63,7 +63,7 @@ describe('update_firmware', () => {
   it('shows version, host, checksum and who released it, wherever it is previewed', async () => {
     const shown = { version: `1.${version}.0`, url_host: 'example.com', checksum: SUM, released_by: mine.userId };
     const { body } = await update(release);
-    expect(body.preview).toEqual({ current: {}, expected: null, changes: null, firmware: shown });
+    expect(body.preview).toMatchObject({ current: {}, expected: null, changes: null, firmware: shown });
     const inbox = (await mine.call('GET', '/confirmations')).body.confirmations;
     const entry = inbox.find(({ command_id }: { command_id: string }) => command_id === body.command_id);
     expect(entry.preview.firmware).toEqual(shown);

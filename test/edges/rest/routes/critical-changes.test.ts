@@ -34,18 +34,18 @@ const changes = {
   'rotate-secret': {
     request: (sent: object) => mine.call('POST', `/device/${device}/rotate-secret`, {}, sent),
     isDone: async () => (await record()).key_version === 2,
-    sentence: 'The device gets a new key, and the current one ends after 24 hours.',
+    sentence: ' gets a new key, and the current one ends after 24 hours.',
   },
   revoke: {
     request: (sent: object) => mine.call('POST', `/device/${device}/revoke`, {}, sent),
     isDone: async () => (await record()).revoked,
-    sentence: 'The device is revoked:',
+    sentence: ' is revoked:',
   },
   reinstate: {
     prepare: () => mine.call('POST', `/device/${device}/revoke`, {}),
     request: (sent: object) => mine.call('POST', `/device/${device}/reinstate`, { reason: 'Found' }, sent),
     isDone: async () => !(await record()).revoked,
-    sentence: 'The revoked device can connect again, with a new key.',
+    sentence: ' can connect again, with a new key.',
   },
   release: {
     prepare: async () => {

@@ -53,6 +53,7 @@ describe('GET /confirmations', () => {
             preview,
             preview_hash: expect.stringMatching(/^[0-9a-f]{64}$/),
             requested_by: requester,
+            requested_with: { kind: 'person' },
             requested_at: new Date(service.clock.now()).toISOString(),
             expires_at,
           },

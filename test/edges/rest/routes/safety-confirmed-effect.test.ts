@@ -38,7 +38,7 @@ describe('a confirmation after the device has reported another state', () => {
           reason: expect.stringContaining('preview_hash'),
           expires_at,
           command_id,
-          preview: { current: { flow: 80 }, expected: { flow: 10 }, changes: changed },
+          preview: { current: { flow: 80 }, expected: { flow: 10 }, changes: changed, device: expect.any(Object) },
           preview_hash: expect.stringMatching(/^[0-9a-f]{64}$/),
           request_id: expect.any(String),
         },
