@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { EventFailed } from '../../actors/contract.ts';
-import { type ChangeRequest, changeStatusOf } from '../../domain/change-request.ts';
+import { type ChangeRequest, changeStatusOf, isSameRequester } from '../../domain/change-request.ts';
 import { changeStatusSchema } from '../../domain/enum-schemas.ts';
 import { mayConfirm } from '../../domain/gateway.ts';
 import { iso } from '../../domain/iso-time.ts';
-import { type ConfirmationRules, rulesSince } from '../../domain/policy.ts';
+import { type ConfirmationRules, isPerson, rulesSince } from '../../domain/policy.ts';
 import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
 import { jsonObject, reason } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
@@ -25,7 +25,12 @@ import {
   tenantOf,
 } from '../operation.ts';
 import { keyNames, requestedWith, requestedWithOf } from '../requested-with.ts';
-import { type ConfirmableOperation, confirmableNeeds, confirmableOperations } from './confirmable-operations.ts';
+import {
+  type ConfirmableOperation,
+  confirmableNeeds,
+  confirmableOperations,
+  mayReadChange,
+} from './confirmable-operations.ts';
 import {
   changeDigest,
   changeDryRun,
@@ -113,6 +118,7 @@ export const listChangeRequests = operation({
       page.items.map(({ requestedBy }) => requestedBy),
     );
     const changes = page.items
+      .filter((one) => mayReadChange(one, caller.scopes))
       .map((one) => entryOf(withDeadline(tenant, one), now, names))
       .filter(({ status }) => !waiting || status === 'awaiting_confirmation');
     return done({
@@ -139,6 +145,7 @@ export const getChangeRequest = operation({
   async run(services, { input, caller }) {
     const found = await findChange(services, caller, input.change_id);
     if (!found.ok) return found;
+    if (!mayReadChange(found.value, caller.scopes)) return notFound('change');
     const request = withDeadline(await readTenant(services, caller), found.value);
     const names = await keyNames(services, [request.requestedBy]);
     return done({ body: { change: recordOf(request, services.clock.now(), names) } });
@@ -208,7 +215,7 @@ export const approveChange = operation({
 
 export const refuseChange = operation({
   name: 'refuseChange',
-  summary: 'Refuse a change that waits for a confirmation; requires what the requested operation requires',
+  summary: 'Refuse a change that you may confirm, or withdraw one that you requested',
   input: z.strictObject({ ...ofChange, reason: reason.optional() }),
   output: z.object({ status: z.literal('refused'), change_id: uuid }),
   role: 'admin',
@@ -216,15 +223,17 @@ export const refuseChange = operation({
   changes: true,
   inMaintenance: true,
   auditSubject: ({ input }) => `change:${input.change_id}`,
-  refuses: ['NOT_FOUND', 'FORBIDDEN', 'CONFLICT', 'ILLEGAL_TRANSITION'],
+  refuses: ['NOT_FOUND', 'CONFIRMATION_FAILED', 'FORBIDDEN', 'CONFLICT', 'ILLEGAL_TRANSITION'],
   example: { input: { reason: 'The gate must stay critical.' } },
-  needs: ['actors', 'clock', 'locks', 'store'],
+  needs: ['actors', 'agentTokens', 'clock', 'locks', 'store'],
   run(services, { input, caller, idempotent }) {
     return withChangeLock(services, input.change_id, async () => {
       const found = await findChange(services, caller, input.change_id);
       if (!found.ok) return found;
       const allowed = operationOf(found.value, caller);
       if (!allowed.ok) return allowed;
+      const unentitled = await refusingRefusal(services, caller, found.value);
+      if (unentitled !== null) return unentitled;
       const ended = notWaiting(services, await readTenant(services, caller), found.value);
       if (ended !== null) return ended;
       const answer = { body: { status: 'refused' as const, change_id: input.change_id } };
@@ -234,6 +243,18 @@ export const refuseChange = operation({
     });
   },
 });
+
+/** Requesters withdraw what they requested, and a person also what their keys and agents did. Others must be allowed to confirm it. */
+async function refusingRefusal(
+  services: Pick<Services, 'actors' | 'agentTokens'>,
+  caller: Caller,
+  request: ChangeRequest,
+): Promise<{ ok: false; refusal: Refusal } | null> {
+  const { requestedBy } = request;
+  const { principal } = caller;
+  const isOwn = isSameRequester(requestedBy, principal) || (isPerson(principal) && principal.id === requestedBy.id);
+  return isOwn ? null : confirmationRefusal(services, caller, request, null);
+}
 
 /** The operation that carries out the change, if this caller may run it. */
 function operationOf(request: ChangeRequest, caller: Caller) {

@@ -1,5 +1,6 @@
 import type { ZodType } from 'zod';
-import type { ConfirmedOperation } from '../../domain/change-request.ts';
+import type { ChangeRequest, ConfirmedOperation } from '../../domain/change-request.ts';
+import { allowsScope, type NeededScope, type Scope } from '../../domain/scopes.ts';
 import { updatePolicy } from '../commands/safety-policy.ts';
 import { reinstateDevice, revokeDevice, rotateSecret } from '../devices/device-keys.ts';
 import { registerManifest, updateManifest } from '../devices/manifests.ts';
@@ -27,3 +28,25 @@ export const confirmableOperations: Readonly<Record<ConfirmedOperation, Confirma
   setFirmwareSigning,
   addFirmwareKey,
 };
+
+/** The scope with which the subject of each operation is read: a change request shows it. */
+const readScopes: Readonly<Record<ConfirmedOperation, NeededScope>> = {
+  registerManifest: 'read:manifests',
+  updateManifest: 'read:manifests',
+  updatePolicy: 'read:tenant',
+  rotateSecret: 'read:devices',
+  reinstateDevice: 'read:devices',
+  revokeDevice: 'read:devices',
+  releaseFirmware: 'read:firmware',
+  setFirmwareSigning: 'read:firmware',
+  addFirmwareKey: 'read:firmware',
+};
+
+/** Whether a credential with these scopes may read the subject. An operation of another version needs all scopes. */
+export function mayReadChange(
+  { operation }: Pick<ChangeRequest, 'operation'>,
+  scopes: readonly Scope[] | null,
+): boolean {
+  const needed = (readScopes as Readonly<Record<string, NeededScope>>)[operation];
+  return needed === undefined ? scopes === null : allowsScope(scopes, needed);
+}

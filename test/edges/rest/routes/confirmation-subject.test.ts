@@ -5,7 +5,7 @@ import { callTool, mcpClient, structured } from '../../../support/mcp.ts';
 import { setPolicy } from '../../../support/safety-policy.ts';
 import { mine, service, withTwoTenants } from '../two-tenants.ts';
 
-// What a person confirms: the device as it is named and placed, and who requested it with which credential.
+// A person confirms a named device in its place, and sees the requester with the credential.
 
 withTwoTenants();
 
