@@ -47,7 +47,7 @@ export interface ChangeRequest {
   tenantId: Uuid;
   /** Name of the operation that carries it out. */
   operation: string;
-  /** What it changes, as in the audit: `device:<id>`. */
+  /** The changed thing, as in the audit: `device:<id>`. */
   subject: string;
   /** The validated input of the operation. */
   input: JsonObject;

@@ -1,5 +1,5 @@
 import { isPerson } from './policy.ts';
-import type { Scope } from './scopes.ts';
+import { allowsScope, type Scope } from './scopes.ts';
 import type { EpochMs, Principal, Uuid } from './values.ts';
 
 export const memoryKinds = ['observation', 'preference', 'routine'] as const;
@@ -54,7 +54,7 @@ export function steeringAuthority(memory: Pick<Memory, 'writer' | 'adoption' | '
 }
 
 /**
- * The parts that decide under whose permissions a memory counts: the credential that adopted or wrote it, or its source if no
+ * Decides under whose permissions a memory counts: the credential that adopted or wrote it, or its source if no
  * writer is recorded. Memories with equal values may all be planned with, or none of them.
  */
 export function memoryAuthorOf({
@@ -68,9 +68,15 @@ export function memoryAuthorOf({
 }
 export type MemoryAuthor = MemoryAuthority | string;
 
-/** Observations steer nothing and are never suggestions. */
-export const isSuggestion = (memory: Pick<Memory, 'kind' | 'writer' | 'adoption' | 'source'>): boolean =>
-  memory.kind !== 'observation' && steeringAuthority(memory) === null;
+/**
+ * Whether a routine or a preference steers no goal until it is adopted: no person stands behind it, or one whose token may not
+ * send commands. Observations steer nothing and are never suggestions.
+ */
+export function isSuggestion(memory: Pick<Memory, 'kind' | 'writer' | 'adoption' | 'source'>): boolean {
+  if (memory.kind === 'observation') return false;
+  const authority = steeringAuthority(memory);
+  return authority === null || !allowsScope(authority.scopes, 'execute:commands');
+}
 
 /** A memory that shaped steps of a plan, as it was when they were proposed. */
 export interface ShapingMemory extends Pick<Memory, 'id' | 'kind' | 'subject' | 'source'> {

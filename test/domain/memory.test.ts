@@ -10,6 +10,7 @@ import {
   memoryWriterOf,
   steeringAuthority,
 } from '../../src/domain/memory.ts';
+import type { Scope } from '../../src/domain/scopes.ts';
 import { SYSTEM } from '../../src/domain/values.ts';
 
 it('the author of a memory is the key that wrote it, else the user, else the part of the service', () => {
@@ -51,6 +52,12 @@ it.each<[string, Pick<Memory, 'writer' | 'source'>, string]>([
     false,
     adoption,
   ]);
+});
+
+it('a routine of a person whose token may not send commands is a suggestion', () => {
+  const routine = { kind: 'routine', adoption: null, source: 'user:u' } as const;
+  const written = (scopes: Scope[] | null) => isSuggestion({ ...routine, writer: { ...person, scopes } });
+  expect([written(null), written(['execute:*']), written(['write:memory'])]).toEqual([false, false, true]);
 });
 
 it('a memory of a user without a recorded writer steers with all scopes of the role', () => {

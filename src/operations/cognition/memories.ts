@@ -21,8 +21,10 @@ import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, notFound, paging, st
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { isPlannable } from './memory-authority.ts';
 
-/** Per tenant. Beyond it the oldest observations are deleted, never preferences or routines. */
+/** Per tenant, without suggestions. Beyond it the oldest observations are deleted, never preferences or routines. */
 const MAX_MEMORIES = 10_000;
+/** Per tenant. Beyond it the oldest suggestions are deleted, and no other memories. */
+const MAX_SUGGESTIONS = 1_000;
 const MAX_CONTENT_BYTES = 4_096;
 const MAX_TAGS = 16;
 
@@ -150,14 +152,15 @@ export const writeMemory = operation({
       ...{ writer: authorityOf(caller), adoption: null },
     };
     const answer = { body: { memory: memoryBody(memory) } };
+    const most = isSuggestion(memory) ? MAX_SUGGESTIONS : MAX_MEMORIES;
     // Serialized, so that the limit is exact.
     const inserted = await locks.exclusive(`memories:${tenantId}`, () =>
-      store.memories.insert(memory, MAX_MEMORIES, idempotent?.toRow(answer)),
+      store.memories.insert(memory, most, idempotent?.toRow(answer)),
     );
     if (inserted) return done(answer);
     return refuse(
       'CONFLICT',
-      `The tenant has ${MAX_MEMORIES} preferences and routines, the maximum: delete some first.`,
+      `The tenant has ${most} ${isSuggestion(memory) ? 'suggestions' : 'preferences and routines'}, the maximum: delete some first.`,
     );
   },
 });

@@ -19,8 +19,8 @@ export interface MemoryFilter {
 /** Memories that agents store. An expired one is treated as absent, whether it was pruned or not. */
 export interface AgentMemoryStore {
   /**
-   * If the tenant already has `most` memories, deletes an expired one, or else the oldest observation. False if neither
-   * exists: nothing was stored.
+   * Suggestions are counted apart from other memories. If the tenant already has `most` of those, deletes expired ones, or else
+   * the oldest suggestions for a suggestion, and the oldest observations for another memory. False if there are not enough: nothing was stored.
    */
   insert(memory: Memory, most: number, idempotency?: IdempotencyRow | null): Promise<boolean>;
   /** Newest first. */

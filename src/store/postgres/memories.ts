@@ -1,5 +1,5 @@
 import { toSearchQuery, toSearchText } from '../../domain/full-text.ts';
-import type { Memory, MemoryKind } from '../../domain/memory.ts';
+import { isSuggestion, type Memory, type MemoryKind } from '../../domain/memory.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { AgentMemoryStore } from '../contract/memories.ts';
 import { type Database, idArray } from './database.ts';
@@ -29,9 +29,15 @@ const memoryOf = ({ id, kind, subject, content, tags, source, ...row }: Row): Me
 
 const unexpired = (now: string): string => `(expires_at is null or expires_at > ${now})`;
 
+/** Whether a token with these stored scopes may not send commands; null allows everything. */
+const mayNotCommandSql = (scopes: string): string => `(jsonb_typeof(${scopes}) = 'array' and not
+    ${scopes} ?| array['execute:commands', 'execute:*', '*:commands', '*:*'])`;
+
 /** `isSuggestion` of the domain: `person` is stored as true only for a person. */
-const isSuggestionSql = `(kind <> 'observation' and adopted_by is null and case when written_by is null
-    then source not like 'user:%' else coalesce(written_by->'by'->>'person', '') <> 'true' end)`;
+const isSuggestionSql = `(kind <> 'observation' and case
+    when adopted_by is not null then coalesce(${mayNotCommandSql("(adopted_by->'scopes')")}, false)
+    when written_by is null then source not like 'user:%'
+    else coalesce(written_by->'by'->>'person', '') <> 'true' or coalesce(${mayNotCommandSql("(written_by->'scopes')")}, false) end)`;
 
 /** `memoryAuthorOf` of the domain. */
 const authorSql = `coalesce(adopted_by - 'at', written_by, to_jsonb(source))`;
@@ -57,16 +63,18 @@ export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
     const rows = await database.write({
       name: 'memory_insert',
       scope: idempotentScope(tenantId, idempotency),
-      text: `with held as (select count(*) as n from memories where tenant_id = $2),
+      text: `with held as (select count(*) as n from memories where tenant_id = $2 and ${isSuggestionSql} = $15::boolean),
         needed as (select greatest(n + 1 - $11::bigint, 0) as n from held),
         gone as (
           delete from memories where id in (
             select id from (
-              (select id, 1 as priority from memories where tenant_id = $2 and expires_at <= $8
+              (select id, 1 as priority from memories
+                where tenant_id = $2 and expires_at <= $8 and ${isSuggestionSql} = $15::boolean
                 order by expires_at limit (select n from needed))
               union all
               (select id, 2 from memories
-                where tenant_id = $2 and kind = 'observation' and (expires_at is null or expires_at > $8)
+                where tenant_id = $2 and (kind = 'observation' or $15::boolean)
+                  and ${isSuggestionSql} = $15::boolean and (expires_at is null or expires_at > $8)
                 order by created_at, id limit (select n from needed))) others
             order by priority limit (select n from needed))
           returning id),
@@ -84,6 +92,7 @@ export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
         most,
         idempotencyParameter(idempotency),
         ...[JSON.stringify(writer), JSON.stringify(adoption)].map((json) => (json === 'null' ? null : json)),
+        isSuggestion(memory),
       ],
     });
     return rows.length > 0;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Memory, MemoryAuthor } from '../../../src/domain/memory.ts';
+import type { Scope } from '../../../src/domain/scopes.ts';
 import type { MemoryFilter } from '../../../src/store/contract/memories.ts';
 import { idempotencyRow, newId } from '../../support/actor-commits.ts';
 import { fc } from '../../support/properties.ts';
@@ -270,6 +271,23 @@ eachStore('agent memory', (backend) => {
     expect(await backend().store.idempotency.find(also)).toBeNull();
     expect(await found(tenant)).toEqual([eighth, sixth, fifth, preference].map(({ id }) => id));
     expect(await found(other.tenantId)).toEqual([other.id]);
+  });
+
+  it('counts suggestions apart from other memories, and displaces the oldest of them', async () => {
+    const tenant = newId();
+    const by = (scopes: Scope[] | null) => ({ by: { kind: 'user' as const, id: 'u', person: true }, scopes });
+    const suggested = (more: Partial<Memory> = {}) => keep(tenant, { kind: 'routine', source: 'key:k', ...more }, 2);
+    const observation = await keep(tenant, {}, 2);
+    const first = await suggested();
+    const second = await suggested({ source: 'user:u', writer: by(['write:memory']) });
+    expect(await found(tenant, { suggestion: true })).toEqual([second.id, first.id]);
+    const steering = await keep(tenant, { kind: 'routine', writer: by(['*:commands']) }, 2);
+    const third = await suggested();
+    expect(await found(tenant, { suggestion: true })).toEqual([third.id, second.id]);
+    expect(await found(tenant, { suggestion: false })).toEqual([steering.id, observation.id]);
+    const last = await keep(tenant, { kind: 'routine', writer: by(null) }, 2);
+    expect(await found(tenant, { suggestion: false })).toEqual([last.id, steering.id]);
+    expect(await store().insert(memory(tenant, { kind: 'routine', writer: by(null) }), 2)).toBe(false);
   });
 
   it('is stored with the stored response of the request, or not at all', async () => {

@@ -1,6 +1,6 @@
 import { jsonEqual } from '../../../src/domain/json/value.ts';
 import { isSuggestion, type Memory, memoryAuthorOf } from '../../../src/domain/memory.ts';
-import type { EpochMs, Json, Uuid } from '../../../src/domain/values.ts';
+import type { EpochMs, Json } from '../../../src/domain/values.ts';
 import type { AgentMemoryStore, MemoryFilter } from '../../../src/store/contract/memories.ts';
 import { bigint, type Columns, jsonb, nullable, refuse, rowOf, text, uuid } from './columns.ts';
 import type { Tables } from './database.ts';
@@ -17,15 +17,17 @@ const columns: Columns<Memory> = {
 const isUnexpired = ({ expiresAt }: Memory, now: EpochMs): boolean => expiresAt === null || expiresAt > now;
 
 /**
- * Makes room for one more memory: deletes expired ones first, then the oldest observations. False if that is not
- * enough.
+ * Makes room for one more memory among suggestions or among the others: deletes expired ones first, then the oldest suggestions
+ * or observations. False if that is not enough.
  */
-function makeRoom(tables: Tables, tenantId: Uuid, now: EpochMs, most: number): boolean {
-  const own = tables.memories.where((one) => one.tenantId === tenantId);
+function makeRoom(tables: Tables, memory: Memory, most: number): boolean {
+  const { tenantId, createdAt: now } = memory;
+  const suggested = isSuggestion(memory);
+  const own = tables.memories.where((one) => one.tenantId === tenantId && isSuggestion(one) === suggested);
   const needed = Math.max(own.length + 1 - most, 0);
   const expired = own.filter((one) => !isUnexpired(one, now)).sort((a, b) => (a.expiresAt ?? 0) - (b.expiresAt ?? 0));
-  const observations = own.filter((one) => one.kind === 'observation' && isUnexpired(one, now));
-  const oldest = oldestFirst(observations, (one) => one, observations.length).items;
+  const displaceable = own.filter((one) => (suggested || one.kind === 'observation') && isUnexpired(one, now));
+  const oldest = oldestFirst(displaceable, (one) => one, displaceable.length).items;
   const deletable = [...expired, ...oldest].slice(0, needed);
   for (const { id } of deletable) tables.memories.delete(id);
   return deletable.length >= needed;
@@ -50,7 +52,7 @@ export const agentMemoryStore = (session: Session): AgentMemoryStore => ({
     session.write('memories.insert', [memory, most, idempotency], (tables, memory, most, idempotency) => {
       const row = rowOf(columns, memory);
       const existed = tables.memories.has(row.id);
-      if (!makeRoom(tables, row.tenantId, row.createdAt, most)) return false;
+      if (!makeRoom(tables, row, most)) return false;
       if (existed) refuse('23505', 'duplicate key value violates unique constraint "memories_pkey"');
       tables.memories.set(row.id, row);
       putIdempotency(tables, idempotency);

@@ -116,6 +116,23 @@ describe('a memory', () => {
     expect((await write({}, { headers })).status).toBe(201);
   });
 
+  it('that is a suggestion displaces only older suggestions, whatever their number', async () => {
+    const { key } = (await mine.call('POST', '/auth/api-keys', { name: 'notes', scopes: ['write:memory'] })).body;
+    const { insert } = service.store.memories;
+    // Two suggestions, and two others.
+    service.store.memories.insert = (memory, most, also) => insert(memory, most === 1_000 ? 2 : most - 9_998, also);
+    await write({ kind: 'observation', content: 'observation of a person' });
+    for (const n of [1, 2, 3, 4]) {
+      const suggested = await write({ kind: 'routine', content: `suggestion ${n}` }, { token: key });
+      expect([suggested.status, suggested.body.memory.suggestion]).toEqual([201, true]);
+    }
+    expect((await write({ kind: 'routine', content: 'routine of a person' })).status).toBe(201);
+    service.store.memories.insert = insert;
+    expect(new Set(await contents())).toEqual(
+      new Set(['observation of a person', 'suggestion 3', 'suggestion 4', 'routine of a person']),
+    );
+  });
+
   it('can fill the limit exactly, under concurrent requests', async () => {
     const { insert } = service.store.memories;
     service.store.memories.insert = (memory, most, also) => insert(memory, most - 9_997, also);
