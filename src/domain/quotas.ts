@@ -6,6 +6,7 @@ export const quotaKinds = {
   groups: 'groups',
   group_devices: 'devices in one group',
   cas: 'CAs of devices',
+  firmware_releases: 'firmware releases, with drafts and withdrawn ones',
   artifact_mib: 'MiB of firmware artifacts',
 } as const;
 export type QuotaKind = keyof typeof quotaKinds;
@@ -19,7 +20,12 @@ export interface Quotas {
 
 export const defaultQuotas: Quotas = {
   base: {
-    ...{ devices: 10_000, homes: 1_000, home_rooms: 100, groups: 1_000, group_devices: 1_000, cas: 10 },
+    devices: 10_000,
+    homes: 1_000,
+    home_rooms: 100,
+    groups: 1_000,
+    group_devices: 1_000,
+    firmware_releases: 1_000,
     artifact_mib: 1_024,
   },
   factors: { pro: 10 },

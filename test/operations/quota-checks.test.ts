@@ -85,6 +85,18 @@ describe('a quota', () => {
     expect((await join(ids.slice(0, 2))).status).toBe(200);
   });
 
+  it('of firmware releases counts drafts and withdrawn ones, also at once', async () => {
+    limit('firmware_releases', 2);
+    const draft = (n: number) => mine.call('POST', '/firmware/release', { device_type: 'lamp', version: `${n}.0.0` });
+    const answers = await Promise.all([1, 2, 3, 4].map(draft));
+    expect(statuses(answers).sort()).toEqual([201, 201, 403, 403]);
+    const made = answers.find(({ status }) => status === 201);
+    expect((await mine.call('POST', `/firmware/${made?.body.id}/withdraw`)).status).toBe(200);
+    expect(await draft(5)).toMatchObject(
+      refused('A tenant of the tier free has at most 2 firmware releases, with drafts and withdrawn ones.'),
+    );
+  });
+
   it('of artifacts counts their octets, not those that an upload replaces', async () => {
     limit('artifact_mib', 1);
     const half = 512 * 1024;

@@ -12,6 +12,7 @@ import { applyOrRequest, changeDryRun, confirmationResponse } from '../changes/c
 import { findDevice } from '../devices/device-view.ts';
 import { cursorAfter, cursorsIn, idOf, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Answer, type Call, operation, type Services, tenantOf } from '../operation.ts';
+import { withinQuota } from '../quota-checks.ts';
 import { signatureOf } from './firmware-facts.ts';
 import { verifyRelease } from './firmware-signing.ts';
 import { RELEASE_EXAMPLE, releaseRecord, releaseRecordOf } from './firmware-view.ts';
@@ -82,7 +83,7 @@ export const createRelease = operation({
   scope: 'write:firmware',
   changes: true,
   auditSubject: (_, { id }) => `firmware:${id}`,
-  refuses: ['CONFLICT'],
+  refuses: ['CONFLICT', 'QUOTA_REACHED'],
   example: {
     input: { device_type: 'smart_light', version: '1.5.0', notes: 'Smoother dimming' },
     output: {
@@ -99,7 +100,7 @@ export const createRelease = operation({
       },
     },
   },
-  needs: ['artifacts', 'clock', 'newId', 'store'],
+  needs: ['actors', 'artifacts', 'clock', 'locks', 'newId', 'settings', 'store'],
   async run(services, { input, caller, idempotent }) {
     const release: FirmwareRelease = {
       id: services.newId(),
@@ -122,8 +123,18 @@ export const createRelease = operation({
     const answer = {
       body: { status: 'created' as const, id: release.id, release: releaseRecordOf(services, release) },
     };
-    const inserted = await services.store.firmware.insert(release, idempotent?.toRow(answer));
-    return inserted ? done(answer) : refuse('CONFLICT', 'This device type already has a release with this version.');
+    const { firmware } = services.store;
+    const { tenantId } = release;
+    return withinQuota(
+      services,
+      tenantId,
+      'firmware_releases',
+      () => firmware.countReleases(tenantId),
+      async () =>
+        (await firmware.insert(release, idempotent?.toRow(answer)))
+          ? done(answer)
+          : refuse('CONFLICT', 'This device type already has a release with this version.'),
+    );
   },
 });
 

@@ -59,6 +59,8 @@ export interface FirmwareStore {
   list(tenantId: Uuid, filter: FirmwareFilter, limit: number, after?: Position): Promise<Page<FirmwareRelease>>;
   /** All versions of the type with status `released`, in any order. */
   released(tenantId: Uuid, deviceType: string): Promise<FirmwareRelease[]>;
+  /** Of every status: drafts and withdrawn ones too. */
+  countReleases(tenantId: Uuid): Promise<number>;
   countArtifacts(tenantId: Uuid): Promise<{ count: number; bytes: number }>;
   /** Registers a file before it is written, so that a crash leaves no unregistered file. */
   beginArtifact(name: Uuid, at: EpochMs): Promise<void>;

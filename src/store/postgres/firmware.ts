@@ -127,6 +127,15 @@ export const firmwareStore = (database: Database): FirmwareStore => ({
     return rows.map(releaseOf);
   },
 
+  async countReleases(tenantId) {
+    const [row] = await database.read<{ count: number }>({
+      name: 'firmware_count',
+      text: 'select count(*)::integer as count from firmware where tenant_id = $1',
+      values: [tenantId],
+    });
+    return row?.count ?? 0;
+  },
+
   async countArtifacts(tenantId) {
     const [row] = await database.read<{ count: number; bytes: number }>({
       name: 'firmware_artifacts',

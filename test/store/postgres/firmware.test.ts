@@ -107,6 +107,7 @@ eachStore('firmware', (backend) => {
       await firmware().beginArtifact(name, at);
     const one = draft({ artifact: { name: kept, bytes: 5 }, checksum: 'b'.repeat(64) });
     await firmware().insert(one);
+    expect(await firmware().countReleases(one.tenantId)).toBe(1);
     expect(await firmware().countArtifacts(one.tenantId)).toEqual({ count: 1, bytes: one.artifact?.bytes });
     expect(await firmware().orphanedArtifacts(20)).toEqual([stray]);
     await firmware().forgetArtifacts([kept, stray]);

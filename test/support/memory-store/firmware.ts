@@ -103,6 +103,13 @@ const releases = (session: Session): Releases => ({
       ),
     ),
 
+  countReleases: (tenantId) =>
+    session.read(
+      'firmware.countReleases',
+      [tenantId],
+      (tables, tenantId) => tables.firmware.where((one) => one.tenantId === tenantId).length,
+    ),
+
   countArtifacts: (tenantId) =>
     session.read('firmware.countArtifacts', [tenantId], (tables, tenantId) => {
       const stored = tables.firmware.where((one) => one.tenantId === tenantId && one.artifact !== null);

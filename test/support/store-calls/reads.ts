@@ -204,6 +204,7 @@ const records: Record<string, Read> = {
   firmware: async ({ firmware }, model) => [
     await each(ids(model, 'tenant', 2), async (tenantId) => [
       await pages((after) => firmware.list(tenantId, {}, 3, after)),
+      await firmware.countReleases(tenantId),
       await firmware.countArtifacts(tenantId),
     ]),
     own(model, await firmware.orphanedArtifacts(MAX)),
