@@ -28,8 +28,7 @@ export interface ManifestComparison {
   removed: RemovedAction[];
 }
 
-/** `own: false` is the automatic manifest. */
-type Earlier = Pick<Manifest, 'capabilities' | 'removed'> & Partial<Pick<Manifest, 'own'>>;
+type Earlier = Pick<Manifest, 'capabilities' | 'removed'>;
 
 /** The order in which they are shown: many harmless sentences must not come before an important one. */
 const importance = ['class', 'new kind of parameters', 'preview', 'write-only', 'limits of parameters'] as const;
@@ -112,10 +111,7 @@ function compareWriteOnly({ sentences, changes }: Found, before: Earlier | null,
 /** Any difference counts: which of two expected states says more about what an action does cannot be computed. */
 function comparePreviews({ sentences, changes }: Found, { safetyClass, forms }: Floor, capability: Capability): void {
   const { action, supportsDryRun, expectedState = null } = capability;
-  // The registry's expected state is not that of each device: the first own manifest may leave it out.
-  const comparable = forms.filter(
-    ({ paramSchema, automatic }) => paramSchema !== null && (!automatic || expectedState !== null),
-  );
+  const comparable = forms.filter(({ paramSchema }) => paramSchema !== null);
   const name = `${quoted(action)} is ${safetyClass}`;
   const other = comparable.find((form) => !jsonEqual(form.expectedState, expectedState));
   if (other !== undefined) {
@@ -147,20 +143,18 @@ interface EarlierForm extends Pick<Capability, 'supportsDryRun'> {
   /** Null if it is no longer known, and then `expectedState` is not known either. */
   paramSchema: JsonObject | null;
   expectedState: JsonObject | null;
-  automatic: boolean;
 }
 
 /** Null if no earlier action of this name is above NORMAL. */
 function earlierOf(before: Earlier | null, after: readonly Capability[], { action }: Capability): Floor | null {
-  const automatic = before?.own === false;
   const same = before?.capabilities.find((one) => one.action === action);
-  if (same !== undefined) return floorOf([{ ...same, origin: 'same', form: formOf(same, automatic) }]);
+  if (same !== undefined) return floorOf([{ ...same, origin: 'same', form: formOf(same) }]);
   const isSimilar = (one: { action: string }) => foldedAction(one.action) === foldedAction(action);
   const spellings = (before?.capabilities ?? []).filter(isSimilar);
   const removed = (before?.removed ?? []).filter(isSimilar);
   return floorOf([
-    ...spellings.map((one) => ({ ...one, origin: 'spelling' as const, form: formOf(one, automatic) })),
-    ...removed.map((one) => ({ ...one, origin: 'removed' as const, form: formOf(one, false) })),
+    ...spellings.map((one) => ({ ...one, origin: 'spelling' as const, form: formOf(one) })),
+    ...removed.map((one) => ({ ...one, origin: 'removed' as const, form: formOf(one) })),
     // Its parameters and its preview are new too: there is nothing to compare them with.
     ...after
       .filter((one) => one.action !== action && isSimilar(one))
@@ -170,10 +164,11 @@ function earlierOf(before: Earlier | null, after: readonly Capability[], { actio
 
 type Candidate = Pick<Floor, 'action' | 'safetyClass' | 'origin'> & { form: EarlierForm | null };
 
-const formOf = (
-  { paramSchema, supportsDryRun, expectedState }: Capability | RemovedAction,
-  automatic: boolean,
-): EarlierForm => ({ paramSchema, supportsDryRun, expectedState: expectedState ?? null, automatic });
+const formOf = ({ paramSchema, supportsDryRun, expectedState }: Capability | RemovedAction): EarlierForm => ({
+  paramSchema,
+  supportsDryRun,
+  expectedState: expectedState ?? null,
+});
 
 function floorOf(candidates: readonly Candidate[]): Floor | null {
   const strict = candidates.filter(({ safetyClass }) => safetyClass !== 'NORMAL');

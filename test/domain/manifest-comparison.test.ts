@@ -113,12 +113,12 @@ describe('a manifest gets weaker', () => {
     });
   });
 
-  it('with another expected state than that of the automatic manifest, which may be left out', () => {
+  it('with another expected state than that of the automatic manifest, or without it', () => {
     const before = automaticManifest({ deviceId: 'd', tenantId: 't', deviceType: 'door_lock' });
     const found = (more: object) => compareManifests(before, actions({ action: 'unlock', ...more })).weaker;
     expect(found({ expectedState: { locked: true } })).toEqual([OTHER.replace('open_gate', 'unlock')]);
     expect(found({ expectedState: { locked: false } })).toEqual([]);
-    expect(found({})).toEqual([]);
+    expect(found({})).toContain(OTHER.replace('open_gate', 'unlock'));
     const { removed } = compareManifests(before, []);
     const again = compareManifests({ capabilities: [], removed }, actions({ action: 'unlock' }));
     expect(again.weaker[0]).toBe(OTHER.replace('open_gate', 'unlock'));
@@ -148,9 +148,7 @@ describe('a manifest gets weaker', () => {
       before,
       actions({ action: 'open_valve', paramSchema: { type: 'object', properties: { percent: {}, force: {} } } }),
     );
-    expect(comparison.weaker).toEqual([
-      expect.stringContaining("'open_valve' is CRITICAL and accepts more parameters."),
-    ]);
+    expect(comparison.weaker[0]).toContain("'open_valve' is CRITICAL and accepts more parameters.");
     expect(comparison.removed.map(({ action }) => action)).not.toContain('revoke');
   });
 });

@@ -232,7 +232,9 @@ describe('POST /confirmations/{command_id}/approve', () => {
     const disabled = await approve(command_id);
     await service.flags.set('commands_disabled', false);
     expect(coded(disabled)).toEqual([503, 'COMMANDS_DISABLED']);
-    await mine.call('POST', `/devices/${lock}/manifest`, { capabilities: [{ action: 'unlock' }] });
+    await mine.call('POST', `/devices/${lock}/manifest`, {
+      capabilities: [{ action: 'unlock', supportsDryRun: true, expectedState: { locked: false } }],
+    });
     expect(coded(await approve(command_id))).toEqual([403, 'CONFIRMATION_FAILED']);
     expect(await show(command_id)).toMatchObject({ status: 'awaiting_confirmation' });
     await mine.call('POST', `/device/${lock}/revoke`);
