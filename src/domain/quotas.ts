@@ -25,6 +25,7 @@ export const defaultQuotas: Quotas = {
     home_rooms: 100,
     groups: 1_000,
     group_devices: 1_000,
+    cas: 10,
     firmware_releases: 1_000,
     artifact_mib: 1_024,
   },
