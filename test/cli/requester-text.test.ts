@@ -6,7 +6,7 @@ it.each<[string, Requester['requested_with'], string]>([
   [
     'an API key',
     { kind: 'api_key', prefix: 'abcd2345', name: 'agent\u001b[2J' },
-    'u1 with the key “agent\\u001b[2J” (twk_abcd2345…)',
+    'u1 with the key “agent\\u{1b}[2J” (twk_abcd2345…)',
   ],
   ['an API key that was deleted', { kind: 'api_key', prefix: 'abcd2345' }, 'u1 with the key (twk_abcd2345…)'],
   ['an agent', { kind: 'mcp' }, 'u1 through an agent (MCP)'],

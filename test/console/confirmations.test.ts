@@ -49,6 +49,18 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     await close();
   });
 
+  it('show the API key that requested a command', async () => {
+    const scopes = ['execute:commands'];
+    const { key, prefix } = (await owner.post('/v1/auth/api-keys', { name: 'agent', scopes })).body;
+    const { command_id } = (await at.api(key).post(`/v1/device/${lock}/command`, { action: 'unlock' })).body;
+    const { page, open, close } = await openConsolePage(browser, at, { token: grace.token });
+    await open('/confirmations');
+    const entry = page.getByRole('article', { name: /^Unlock · Front door/ });
+    await entry.getByText(`with the key “agent” (twk_${prefix}…)`).waitFor();
+    await owner.post(`/v1/confirmations/${command_id}/refuse`);
+    await close();
+  });
+
   it('let a second person approve the command of the first, and follow it until it is verified', async () => {
     const first = await openConsolePage(browser, at, { token: owner.token, expects: [403] });
     const second = await openConsolePage(browser, at, { token: grace.token, height: 1_000 });

@@ -213,7 +213,7 @@ describe('a routine of a person', () => {
     const sub = randomUUID();
     const { email } = await inviteMember(at, owner, 'user', sub);
     const narrow = at.api(await at.token(sub, { email, scope: 'write:memory' }));
-    expect(await memoryOf(narrow, party)).toMatchObject({ writer: 'person', suggestion: false });
+    expect(await memoryOf(narrow, party)).toMatchObject({ writer: 'person', suggestion: true });
     expect(await understood()).toBe('GOAL_NOT_UNDERSTOOD');
   });
 

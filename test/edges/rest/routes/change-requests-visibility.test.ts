@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import type { CallResult } from '../../../support/http-service.ts';
 import { mine, withTwoTenants } from '../two-tenants.ts';
 
-// Who refuses a change request, and who sees it.
+// The credentials that refuse a change request, and those that see it.
 
 withTwoTenants();
 
