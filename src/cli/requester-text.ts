@@ -1,16 +1,16 @@
 import { escapeForTerminal } from './terminal-text.ts';
 
 /** The requester of what waits for a confirmation. A service of an earlier version does not send `requested_with`. */
-export interface Requester {
+export interface RequesterFields {
   requested_by: string;
   requested_with?: { kind: 'person' | 'api_key' | 'mcp' | 'program'; prefix?: string; name?: string };
 }
 
 /** The user's id and the credential, for a sentence. */
-export const requesterText = ({ requested_by, requested_with }: Requester): string =>
+export const requesterText = ({ requested_by, requested_with }: RequesterFields): string =>
   `${requested_by}${requested_with === undefined ? '' : credentialText(requested_with)}`;
 
-function credentialText({ kind, prefix, name }: NonNullable<Requester['requested_with']>): string {
+function credentialText({ kind, prefix, name }: NonNullable<RequesterFields['requested_with']>): string {
   switch (kind) {
     case 'person':
       return '';

@@ -27,6 +27,12 @@ const collected: Readonly<Record<string, string>> = {
   '--scope <scope> of twinkeep token': 'the command, before it signs the token',
   '--device <device-id> of twinkeep watch': 'the service, in the subscription',
   '--scope <verb:resource> of twinkeep keys create': 'the service, in the request',
+  '--home <id> of twinkeep keys create': 'the service, in the request',
+  '--room <id> of twinkeep keys create': 'the service, in the request',
+  '--group <slug> of twinkeep keys create': 'the service, in the request',
+  '--device <id> of twinkeep keys create': 'the service, in the request',
+  '--category <name> of twinkeep keys create': 'the service, in the request',
+  '--action <name> of twinkeep keys create': 'the service, in the request',
   '--tag <tag> of twinkeep memories add': 'the service, in the request',
   '--firmware-key <public-key> of twinkeep simulate': 'the command, before it registers devices',
 };

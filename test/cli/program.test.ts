@@ -219,7 +219,7 @@ describe('a home on the command line', () => {
     expect((await here('devices', '--token', key)).stderr).toMatch(/^403 INSUFFICIENT_SCOPE /);
     const listed = await here('keys');
     expect(listed.stdout).toMatch(
-      new RegExp(`^${prefix} +Night shift +read:homes read:tenant +\\S+Z +until \\S+Z$`, 'm'),
+      new RegExp(`^${prefix} +Night shift +read:homes read:tenant +- +\\S+Z +until \\S+Z$`, 'm'),
     );
     const { key: next } = await json<{ key: string }>('keys', 'rotate', prefix);
     expect((await here('homes', 'list', '--token', key)).stderr).toMatch(/^401 /);

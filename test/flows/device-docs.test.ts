@@ -63,7 +63,7 @@ describe('the device documentation', () => {
   it.runIf(hasShellTools)('has a working device in shell that carries out one command per run', async () => {
     const device = await register(owner);
     const script = join(folder, 'light.sh');
-    writeFileSync(script, codeBlock(page, 'sh'));
+    writeFileSync(script, codeBlock(page.slice(page.indexOf('\n## In shell')), 'sh'));
     for (const [action, params, state] of [
       ['set_brightness', { level: 70 }, { on: true, brightness: 70 }],
       ['turn_off', {}, { on: false, brightness: 70 }],
