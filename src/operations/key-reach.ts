@@ -7,6 +7,7 @@ import {
 } from '../domain/key-restriction.ts';
 import { refuse } from '../domain/refusals.ts';
 import type { Uuid } from '../domain/values.ts';
+import type { CommandFixed } from '../machines/command-types.ts';
 import type { DeviceContext } from '../machines/device-types.ts';
 import type { Store } from '../store/contract.ts';
 import { type Caller, tenantOf } from './operation.ts';
@@ -25,10 +26,23 @@ export const reaches = ({ restriction, groupDevices }: Reaching, device: DeviceP
 export const reachesCommitted = (caller: Reaching, { snapshot }: { snapshot: { context: DeviceContext } }): boolean =>
   caller.restriction === undefined || reaches(caller, snapshot.context.fixed);
 
-/** The refusal of an action that the caller's key must not command, confirm or cancel; null if it may. */
+/** The refusal of an action that the caller's key must not command; null if it may. */
 export function actionRefusal({ restriction }: Pick<Caller, 'restriction'>, action: string): Refused | null {
   if (restriction === undefined || permitsAction(restriction, action)) return null;
   return refuse('KEY_RESTRICTED', `The key is restricted to the actions ${restriction.actions?.join(', ')}.`);
+}
+
+/**
+ * The refusal of a command that the caller's key must not confirm, refuse or cancel; null if it may. The end of a plan's
+ * command decides what happens to other devices: later steps start, or earlier ones are undone.
+ */
+export function commandRefusal(
+  caller: Pick<Caller, 'restriction'>,
+  { action, origin }: Pick<CommandFixed, 'action' | 'origin'>,
+): Refused | null {
+  if (caller.restriction !== undefined && origin.plan !== null)
+    return refuse('KEY_RESTRICTED', 'Commands of plans are not for keys that are restricted.');
+  return actionRefusal(caller, action);
 }
 
 /** The devices of the groups that the restriction names, as of now; null if it names none. */

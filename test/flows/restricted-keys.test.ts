@@ -233,6 +233,36 @@ describe('over REST', () => {
     expect((await locks.post(`/v1/device/${id.lock}/command/confirm`, { dry_run_token })).status).toBe(202);
   });
 
+  it('commands of plans are not shown to be confirmed, and cannot be confirmed, refused or cancelled', async () => {
+    const caller = await clientOf({ devices: [id.lock] });
+    const step = { id: 'a', device_id: id.lock, action: 'unlock' };
+    const made = await owner.post('/v1/plans', {
+      steps: [step, { id: 'b', device_id: id.shed, action: 'lock', depends_on: ['a'] }],
+    });
+    expect(made.status).toBe(202);
+    const planId = made.body.plan.id;
+    const plan = async () => (await owner.get(`/v1/plans/${planId}`)).body.plan;
+    const waiting = await eventually(async () => {
+      const [first] = (await plan()).steps;
+      const { confirmations } = (await owner.get('/v1/confirmations')).body;
+      return confirmations.find((one: { command_id: string }) => one.command_id === first.command_id);
+    });
+    const before = await plan();
+    const { command_id } = waiting;
+    expect((await caller.get(`/v1/commands/${command_id}`)).status).toBe(200);
+    expect((await caller.get('/v1/confirmations')).body.confirmations).toEqual([]);
+    for (const path of [
+      `/v1/confirmations/${command_id}/approve`,
+      `/v1/confirmations/${command_id}/refuse`,
+      `/v1/commands/${command_id}/cancel`,
+    ]) {
+      const { status, body } = await caller.post(path, {});
+      expect([path, status, body.code]).toEqual([path, 403, 'KEY_RESTRICTED']);
+    }
+    expect(await plan()).toEqual(before);
+    expect((await owner.post(`/v1/plans/${planId}/cancel`, {})).status).toBe(202);
+  });
+
   it('a stored answer of another credential is not repeated to a restricted key', async () => {
     const headers = { 'idempotency-key': 'the-same-key' };
     const body = { device_ids: [id.lock, id.lamp], action: 'turn_on' };

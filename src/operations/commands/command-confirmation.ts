@@ -13,7 +13,7 @@ import type { PlanContext } from '../../machines/plan-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import { usesAgentKey } from '../agent-keys.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
-import { actionRefusal } from '../key-reach.ts';
+import { commandRefusal } from '../key-reach.ts';
 import type { Answer, Call, Caller, Services } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
 import { dispatchedBody, previewOf } from './command-request.ts';
@@ -84,9 +84,7 @@ export async function sendConfirmation(
 ): Promise<Outcome<Answer<z.infer<typeof confirmedBody>>>> {
   const { fixed } = command.snapshot.context;
   const { id, messageId, action, params, requestedBy, confirmation } = fixed;
-  // The approval of a plan's step covers its compensation.
-  const compensation = fixed.origin.plan?.compensation?.action ?? action;
-  const restricted = actionRefusal(caller, action) ?? actionRefusal(caller, compensation);
+  const restricted = commandRefusal(caller, fixed);
   if (restricted !== null) return restricted;
   const sent = paramsToSend(services, command.snapshot.context);
   if (sent === null) return refuse('CONFIRMATION_FAILED', UNREADABLE);

@@ -79,7 +79,9 @@ export const listConfirmations = operation({
     const deadlineOf = (command: StoredCommand) => confirmationDeadline(command, confirmationRules(tenant, command));
     const commands = page.items
       .map(({ context }) => context as unknown as StoredCommand)
-      .filter((command) => clock.now() < deadlineOf(command));
+      .filter((command) => clock.now() < deadlineOf(command))
+      // A restricted key cannot confirm them, and their plans name other devices.
+      .filter(({ origin }) => caller.restriction === undefined || !origin?.plan);
     const targets = await loadTargets(services, caller, [...new Set(commands.map(({ deviceId }) => deviceId))]);
     const plans = await actors.readAll<PlanContext>('plan', [
       ...new Set(commands.flatMap(({ origin }) => origin?.plan?.id ?? [])),

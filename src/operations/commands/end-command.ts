@@ -1,7 +1,7 @@
 import { done, type Outcome } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { CommandEvent } from '../../machines/command-types.ts';
-import { actionRefusal } from '../key-reach.ts';
+import { commandRefusal } from '../key-reach.ts';
 import type { Call, Services } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
 import { findCommand } from './command-view.ts';
@@ -14,7 +14,7 @@ export async function endCommand(
 ): Promise<Outcome<{ body: { status: 'cancelled'; command_id: Uuid } }>> {
   const found = await findCommand(services, caller, id);
   if (!found.ok) return found;
-  const restricted = actionRefusal(caller, found.value.snapshot.context.fixed.action);
+  const restricted = commandRefusal(caller, found.value.snapshot.context.fixed);
   if (restricted !== null) return restricted;
   const event: CommandEvent = {
     ...{ type, at: services.clock.now(), by: caller.principal },
