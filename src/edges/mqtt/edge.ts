@@ -9,6 +9,7 @@ import type { Milliseconds, Uuid } from '../../domain/values.ts';
 import type { DeviceContext, VerificationWatch } from '../../machines/device-types.ts';
 import type { RegistrationServices } from '../../operations/device-cas/certificate-registration.ts';
 import type { Services } from '../../operations/operation.ts';
+import type { Invalidation } from '../../services/invalidation-bus.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import type { MqttTransport } from '../shared/mqtt-client.ts';
 import type { IsEncrypted } from '../shared/transport-security.ts';
@@ -84,6 +85,11 @@ export interface MqttEdge extends SizeReporter {
 
 const CHECK_INTERVAL_MS = 1_000;
 const DRAIN_POLL_MS = 20;
+/** Whether user sessions that an invalidation does not name may have lost their credential. */
+const endsCredentials = {
+  ...{ key: true, token: true, session: true },
+  ...{ user: false, presented: false, groups: false, ca: false, flags: false },
+} satisfies Record<Invalidation['about'], boolean>;
 const SUBSCRIPTION_RETRY: BackoffLimits = { firstMs: 500, maxMs: 10_000 };
 
 /** Opens the MQTT edge. Sessions of an earlier process are not restored: devices connect again. */
@@ -363,7 +369,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
       invalidations.subscribe((invalidation) => {
         if (invalidation.about === 'user') this.#recheckUsers((session) => session.userId === invalidation.id);
         else if (invalidation.about === 'ca') this.#recheckCertificates(invalidation.id);
-        else if (invalidation.about !== 'presented') this.#recheckUsers();
+        else if (endsCredentials[invalidation.about]) this.#recheckUsers();
       }),
       actors.subscribe('command.write', this.#commandWriter.onCommandWrite),
       actors.subscribe('session.end', ({ tenantId, deviceId, keyVersion }) => {

@@ -34,17 +34,24 @@ async function ownDeviceIds(
   return found.length === ids.length ? done(ids) : notFound('device');
 }
 
-/** Runs a change of groups, after which live streams of keys that are restricted to groups read the groups again. */
+/**
+ * Runs a change of groups, after which live streams of keys that are restricted to groups read the groups again.
+ * `hasChanged`: whether the result is that of a change.
+ */
 async function publishingChange<T>(
   { invalidations }: Pick<Services, 'invalidations'>,
   tenantId: Uuid,
   change: () => Promise<T>,
+  hasChanged: (result: T) => boolean,
 ): Promise<T> {
+  // If it fails, its outcome may be unknown.
+  let changed = true;
   try {
-    return await change();
+    const result = await change();
+    changed = hasChanged(result);
+    return result;
   } finally {
-    // Even if the commit failed: its outcome may be unknown.
-    invalidations.publish({ about: 'groups', tenantId });
+    if (changed) invalidations.publish({ about: 'groups', tenantId });
   }
 }
 
@@ -92,8 +99,11 @@ export const createGroup = operation({
         if (await records.insertGroup(record, idempotent?.toRow(answer))) return done(answer);
       }
     };
-    return publishingChange(services, tenantId, () =>
-      withinQuota(services, tenantId, 'groups', () => records.countGroups(tenantId), insert),
+    return publishingChange(
+      services,
+      tenantId,
+      () => withinQuota(services, tenantId, 'groups', () => records.countGroups(tenantId), insert),
+      ({ ok }) => ok,
     );
   },
 });
@@ -163,8 +173,11 @@ export const joinGroup = operation({
       const tooMany = grows ? await quotaRefusal(services, tenantId, 'group_devices', () => all.length) : null;
       if (tooMany !== null) return tooMany;
       const answer = { body: { status: 'joined' as const, slug: input.slug, device_ids: all } };
-      const joined = await publishingChange(services, tenantId, () =>
-        records.joinGroup(tenantId, input.slug, devices.value, idempotent?.toRow(answer)),
+      const joined = await publishingChange(
+        services,
+        tenantId,
+        () => records.joinGroup(tenantId, input.slug, devices.value, idempotent?.toRow(answer)),
+        (result) => grows && result !== null,
       );
       return joined === null ? notFound('group') : done(answer);
     });
@@ -187,8 +200,11 @@ export const leaveGroup = operation({
     const tenantId = tenantOf(caller);
     return locks.exclusive(`group:${tenantId}:${input.slug}`, async () => {
       if ((await store.records.group(tenantId, input.slug)) === null) return notFound('group');
-      const left = await publishingChange(services, tenantId, () =>
-        store.records.leaveGroup(tenantId, input.slug, input.id),
+      const left = await publishingChange(
+        services,
+        tenantId,
+        () => store.records.leaveGroup(tenantId, input.slug, input.id),
+        (hasLeft) => hasLeft,
       );
       return left ? done({ body: null }) : notFound('device');
     });
@@ -207,8 +223,11 @@ export const deleteGroup = operation({
   needs: ['invalidations', 'store'],
   async run(services, { input, caller }) {
     const tenantId = tenantOf(caller);
-    const deleted = await publishingChange(services, tenantId, () =>
-      services.store.records.deleteGroup(tenantId, input.slug),
+    const deleted = await publishingChange(
+      services,
+      tenantId,
+      () => services.store.records.deleteGroup(tenantId, input.slug),
+      (isDeleted) => isDeleted,
     );
     return deleted ? done({ body: null }) : notFound('group');
   },

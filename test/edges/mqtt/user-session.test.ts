@@ -100,6 +100,29 @@ describe('a tenant user', () => {
     await over;
   });
 
+  it('is authenticated again when a credential has ended, and not when groups or flags changed', async () => {
+    await edge.close();
+    let checks = 0;
+    edge = await service.open({
+      authenticateUser: async (secret) => {
+        checks += 1;
+        return service.users.get(secret) ?? null;
+      },
+    });
+    user('token');
+    const { mqtt } = await listen('token', below('#'));
+    const atSignIn = checks;
+    service.invalidations.publish({ about: 'groups', tenantId: device.tenantId });
+    service.invalidations.publish({ about: 'flags' });
+    service.invalidations.publish({ about: 'ca', id: randomUUID() });
+    expect(checks).toBe(atSignIn);
+    service.users.delete('token');
+    const over = gone(mqtt);
+    service.invalidations.publish({ about: 'key', prefix: 'abcdefgh' });
+    await over;
+    expect(checks).toBe(atSignIn + 1);
+  });
+
   it('is answered as unavailable when its credential cannot be checked', async () => {
     await edge.close();
     edge = await service.open({

@@ -52,6 +52,28 @@ describe('a group', () => {
     expect(more.body.device_ids).toEqual([lamps[0], lamps[1]]);
   });
 
+  it('is read again by live streams after a change, and not after a request that changed nothing', async () => {
+    let changes = 0;
+    const unsubscribe = service.services.invalidations.subscribe(({ about }) => {
+      if (about === 'groups') changes += 1;
+    });
+    const changesOf = async (...requested: Parameters<typeof call>): Promise<[number, number]> => {
+      const before = changes;
+      const { status } = await call(...requested);
+      return [status, changes - before];
+    };
+    const [status, created] = await changesOf('POST', '/groups', { body: { name: 'Watched', device_ids: [lamps[0]] } });
+    expect([status, created]).toEqual([201, 1]);
+    const join = (device?: string) => ['POST', '/groups/watched/join', { body: { device_id: device } }] as const;
+    expect(await changesOf(...join(lamps[0]))).toEqual([200, 0]);
+    expect(await changesOf(...join(lamps[1]))).toEqual([200, 1]);
+    expect(await changesOf('DELETE', `/groups/watched/devices/${lamps[2]}`)).toEqual([404, 0]);
+    expect(await changesOf('DELETE', `/groups/watched/devices/${lamps[1]}`)).toEqual([204, 1]);
+    expect(await changesOf('DELETE', '/groups/watched')).toEqual([204, 1]);
+    expect(await changesOf('DELETE', '/groups/watched')).toEqual([404, 0]);
+    unsubscribe();
+  });
+
   it('keeps every device under concurrent additions', async () => {
     const { slug } = (await create({ name: 'Rush' })).body;
     await Promise.all(lamps.map((device_id) => call('POST', `/groups/${slug}/join`, { body: { device_id } })));
