@@ -43,6 +43,11 @@ export class Backlog<T> implements AsyncGenerator<T, void> {
     this.#wake?.();
   }
 
+  /** Ends the subscription with this error; what waits is dropped. */
+  fail(fault: Error): void {
+    this.#end(fault);
+  }
+
   async next(): Promise<IteratorResult<T, void>> {
     while (this.#pending.size === 0) {
       if (this.#fault !== null) throw this.#fault;

@@ -22,7 +22,7 @@ export type GraphqlContext = {
   /** For subscriptions; null over HTTP, which has none. */
   eventSource: LiveEventSource | null;
   /** Opens what a subscription of the caller reaches; null for a credential that is not restricted. */
-  openReach(): LiveReach | null;
+  openReach(onLost: () => void): LiveReach | null;
 };
 
 export const makeGraphqlContext = (

@@ -196,7 +196,7 @@ export class GraphqlSockets implements SizeReporter {
       caller,
       perform: this.#parts.perform,
       eventSource: this.#eventSourceFor(connection, caller),
-      openReach: () => LiveReach.of(this.#parts.services, caller),
+      openReach: (onLost) => LiveReach.of(this.#parts.services, caller, onLost),
     });
   }
 

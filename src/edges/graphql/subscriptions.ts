@@ -1,5 +1,6 @@
 import {
   GraphQLBoolean,
+  GraphQLError,
   type GraphQLFieldConfig,
   type GraphQLFieldConfigMap,
   GraphQLID,
@@ -133,6 +134,11 @@ function field(
   };
 }
 
+const updatesLost = () =>
+  new GraphQLError('Updates were lost, because the store did not answer in time. Subscribe again.', {
+    extensions: { code: 'STORE_UNAVAILABLE', status: 503 },
+  });
+
 type FilterArguments = Readonly<Record<string, readonly string[] | null | undefined>>;
 
 function createSourceStream(
@@ -155,7 +161,7 @@ function createSourceStream(
     else reach.deliver(update.deviceId, () => backlog.push(update.subject, message));
   };
   const unsubscribe = eventSource.subscribe(kind, caller.tenantId, listener);
-  const reach = openReach();
+  const reach = openReach(() => backlog.fail(updatesLost()));
   const backlog = new Backlog<JsonObject>(() => {
     reach?.close();
     unsubscribe();

@@ -171,7 +171,7 @@ export class SessionRegistry implements SizeReporter {
     const subscriber: Subscriber = {
       tenantId: caller.tenantId,
       // Every caller of a session has the same key.
-      reach: LiveReach.of(this.#services, caller),
+      reach: LiveReach.of(this.#services, caller, () => this.end(session)),
       get isClosed() {
         return !sessions.has(transport.sessionId);
       },

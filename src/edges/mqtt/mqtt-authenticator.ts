@@ -131,7 +131,7 @@ export class MqttAuthenticator {
     return new MqttUserSession(user, secret, {
       connection,
       flow: new FlowControl(connection, limits, rates.limitFor(`user ${user.userId}`)),
-      reach: LiveReach.of(services, user),
+      reach: LiveReach.of(services, user, () => connection.close('failed')),
     });
   }
 

@@ -187,7 +187,7 @@ export class WebSocketEdge implements SizeReporter {
     const tenantId = subscription.tenantId ?? caller.tenantId;
     if (denied !== null || tenantId === null) return denied;
     connection.caller = caller;
-    connection.reach = LiveReach.of(this.#parts.services, caller);
+    connection.reach = LiveReach.of(this.#parts.services, caller, () => connection.close(1013, UPDATES_LOST));
     activeStream.unsubscribe ??= stream.subscribe((update) => groups.publish(update));
     groups.add(connection, tenantId);
     const refused = await checkCurrentAccess(this.#parts.services, caller, subscription);
@@ -281,6 +281,8 @@ async function reachedSubscription(subscription: Subscription, reach: LiveReach 
     devices: devices === null ? reached : new Set([...devices].filter((id) => reached.has(id))),
   };
 }
+
+const UPDATES_LOST = 'updates were lost: connect again';
 
 const goAway = (connection: WebSocketConnection): void => connection.close(1001, 'the service is shutting down');
 

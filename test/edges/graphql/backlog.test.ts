@@ -10,6 +10,17 @@ it('keeps the newest of each subject for a slow client, and all in order for a f
   expect(notified).toEqual([...Array.from({ length: 256 }, (_, n) => n), 398, 399]);
 });
 
+it('ends with the error that it is given, without what waits', async () => {
+  let ended = 0;
+  const backlog = new Backlog<number>(() => {
+    ended += 1;
+  });
+  backlog.push('lamp', 1);
+  backlog.fail(new Error('lost'));
+  await expect(backlog.next()).rejects.toThrow('lost');
+  expect(ended).toBe(1);
+});
+
 it('ends with a refusal for a client that reads nothing, and requests nothing more', async () => {
   let ended = 0;
   const backlog = new Backlog<number>(() => {

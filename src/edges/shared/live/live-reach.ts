@@ -5,7 +5,7 @@ import { belongsTo, type CommittedDevice } from '../../../operations/devices/dev
 import { groupDevicesOf } from '../../../operations/key-reach.ts';
 import type { Caller, Services } from '../../../operations/operation.ts';
 
-/** Updates of one connection that wait for a lookup; beyond it, they are dropped. */
+/** Updates of one connection that wait for a lookup; beyond it, one is lost. */
 const MAX_WAITING = 1_000;
 
 type ReachServices = Pick<Services, 'actors' | 'invalidations' | 'store'>;
@@ -13,12 +13,15 @@ type Restricted = Pick<Caller, 'restriction' | 'tenantId'>;
 
 /**
  * What a live connection of a restricted key may receive (decision 55): decided for each update by where its device is at
- * that time. Updates are delivered in order; one waits if its device is not in memory, or the groups have changed.
+ * that time. Updates are delivered in order; one waits if its device is not in memory, or the groups have changed. If one
+ * cannot be decided, because too many wait or the store does not answer, nothing is delivered afterwards: `onLost` is
+ * called once, which ends the connection, so that its client reads the current state again.
  */
 export class LiveReach {
   readonly #services: Pick<Services, 'actors' | 'store'>;
   readonly #restriction: NonNullable<Caller['restriction']>;
   readonly #tenantId: Uuid;
+  readonly #onLost: () => void;
   readonly #unsubscribe: () => void;
   /** Devices of the named groups; null while they are not read yet, or have changed. */
   #groupDevices: ReadonlySet<Uuid> | null;
@@ -32,31 +35,35 @@ export class LiveReach {
     { actors, store, invalidations }: ReachServices,
     restriction: NonNullable<Caller['restriction']>,
     tenantId: Uuid,
+    onLost: () => void,
   ) {
     this.#services = { actors, store };
     this.#restriction = restriction;
     this.#tenantId = tenantId;
+    this.#onLost = onLost;
     this.#groupDevices = restriction.groups === undefined ? new Set() : null;
     const forget = () => {
-      if (restriction.groups === undefined) return;
       this.#changes += 1;
       this.#groupDevices = null;
     };
-    const unsubscribes = [
-      invalidations.subscribe((item) => {
-        if (item.about === 'groups' && item.tenantId === tenantId) forget();
-      }),
-      invalidations.subscribeMissed(forget),
-    ];
+    const unsubscribes =
+      restriction.groups === undefined
+        ? []
+        : [
+            invalidations.subscribe((item) => {
+              if (item.about === 'groups' && item.tenantId === tenantId) forget();
+            }),
+            invalidations.subscribeMissed(forget),
+          ];
     this.#unsubscribe = () => {
       for (const unsubscribe of unsubscribes) unsubscribe();
     };
   }
 
   /** Null for a caller whose credential reaches every device. Must be closed with the connection. */
-  static of(services: ReachServices, { restriction, tenantId }: Restricted): LiveReach | null {
+  static of(services: ReachServices, { restriction, tenantId }: Restricted, onLost: () => void): LiveReach | null {
     if (restriction === undefined || tenantId === null || !limitsDevices(restriction)) return null;
-    return new LiveReach(services, restriction, tenantId);
+    return new LiveReach(services, restriction, tenantId, onLost);
   }
 
   /** Calls `deliver` if the device is reached; not for an update that belongs to no device. */
@@ -67,14 +74,16 @@ export class LiveReach {
       if (this.#reaches(device, this.#groupDevices)) deliver();
       return;
     }
-    if (this.#waiting >= MAX_WAITING) return;
+    if (this.#waiting >= MAX_WAITING) {
+      this.#lose();
+      return;
+    }
     this.#waiting += 1;
     this.#last = this.#last
       .then(async () => {
-        if ((await this.reaches(deviceId)) && !this.#closed) deliver();
+        if (!this.#closed && (await this.reaches(deviceId)) && !this.#closed) deliver();
       })
-      // The store did not answer: what cannot be decided is not delivered.
-      .catch(() => {})
+      .catch(() => this.#lose())
       .finally(() => {
         this.#waiting -= 1;
       });
@@ -95,6 +104,12 @@ export class LiveReach {
   close(): void {
     this.#closed = true;
     this.#unsubscribe();
+  }
+
+  #lose(): void {
+    if (this.#closed) return;
+    this.close();
+    this.#onLost();
   }
 
   #reaches(device: CommittedDevice, groupDevices: ReadonlySet<Uuid>): boolean {

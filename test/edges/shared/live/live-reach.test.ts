@@ -33,13 +33,17 @@ function setUp(restriction: KeyRestriction) {
     },
     store: { records: { group: async () => ({ deviceIds: [...groups.evening] }) } },
   };
-  const reach = LiveReach.of(services as never, { restriction, tenantId: 't' });
+  let lost = 0;
+  const onLost = () => {
+    lost += 1;
+  };
+  const reach = LiveReach.of(services as never, { restriction, tenantId: 't' }, onLost);
   const delivered: string[] = [];
   const report = (id: string | null, text = `${id}`) => reach?.deliver(id, () => delivered.push(text));
   const fail = () => {
     fails = true;
   };
-  return { reach, report, delivered, devices, inMemory, groups, invalidations, fail };
+  return { reach, report, delivered, devices, inMemory, groups, invalidations, fail, lost: () => lost };
 }
 
 describe('a live connection of a restricted key', () => {
@@ -101,6 +105,35 @@ describe('a live connection of a restricted key', () => {
     await eventLoopTurns();
     expect(other.delivered).toEqual([]);
     fail();
+  });
+
+  it('ends, and receives nothing more, if an update cannot be decided or too many wait', async () => {
+    const { report, delivered, inMemory, fail, lost } = setUp({ rooms: ['living'] });
+    inMemory.delete('lamp');
+    fail();
+    report('lamp', 'first');
+    report('lamp', 'second');
+    await eventLoopTurns();
+    inMemory.add('lamp');
+    report('lamp', 'third');
+    expect([delivered, lost()]).toEqual([[], 1]);
+    const crowded = setUp({ rooms: ['living'] });
+    crowded.inMemory.delete('lamp');
+    for (let n = 0; n < 1_000; n++) crowded.report('lamp');
+    expect(crowded.lost()).toBe(0);
+    for (let n = 0; n < 2; n++) crowded.report('lamp');
+    expect(crowded.lost()).toBe(1);
+    await eventLoopTurns();
+    expect(crowded.delivered).toEqual([]);
+  });
+
+  it('subscribes to changes of groups only if its key names groups', () => {
+    const listeners = ({ invalidations }: ReturnType<typeof setUp>) => invalidations.sizes().news_listeners;
+    expect(listeners(setUp({ rooms: ['living'] }))).toBe(0);
+    const grouped = setUp({ groups: ['evening'] });
+    expect(listeners(grouped)).toBe(1);
+    grouped.reach?.close();
+    expect(listeners(grouped)).toBe(0);
   });
 
   it('does not exist for a key that reaches every device', () => {
