@@ -98,6 +98,11 @@ function compareWriteOnly({ sentences, changes }: Found, before: Earlier | null,
   const forms = [...(before?.capabilities ?? []), ...(before?.removed ?? [])].filter(
     (one) => foldedAction(one.action) === foldedAction(action),
   );
+  if (isForgotten(before, action)) {
+    const text = `${quoted(action)} was removed, and its earlier parameters are no longer known. They may have been writeOnly: commands will store and show the values of those that are not marked.`;
+    sentences.push({ about: 'write-only', text });
+    changes[`${action}.paramSchema`] ??= { from: null, to: paramSchema };
+  }
   const schemas = forms.map((one) => one.paramSchema).filter((schema) => schema !== null);
   const exposed = [...new Set(schemas.flatMap((schema) => exposedParams(schema, paramSchema)))];
   if (exposed.length === 0) return;
@@ -106,6 +111,18 @@ function compareWriteOnly({ sentences, changes }: Found, before: Earlier | null,
   const text = `${quoted(action)} no longer marks ${names}${more} as writeOnly: commands will store and show the values.`;
   sentences.push({ about: 'write-only', text });
   changes[`${action}.paramSchema`] ??= { from: schemas[0] as JsonObject, to: paramSchema };
+}
+
+/**
+ * Whether an action is added that was removed as NORMAL and is remembered without its schema. It was remembered because
+ * it marked a parameter; of a higher class, the unknown schema or the lower class is confirmed anyway.
+ */
+function isForgotten(before: Earlier | null, action: string): boolean {
+  if (before === null || before.capabilities.some((one) => one.action === action)) return false;
+  return (before.removed ?? []).some(
+    (one) =>
+      foldedAction(one.action) === foldedAction(action) && one.safetyClass === 'NORMAL' && one.paramSchema === null,
+  );
 }
 
 /** Any difference counts: which of two expected states says more about what an action does cannot be computed. */

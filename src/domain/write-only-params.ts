@@ -24,10 +24,10 @@ const schemasIn = ({ properties, additionalProperties, items }: JsonObject): Jso
 /**
  * The parameters of a command as they are stored and shown; the same object if nothing is masked. Also masks parameters
  * that the schema does not describe beside one that is marked, which may be misspelled, and all parameters of an unknown
- * action if an action of the device has marked ones.
+ * action if an action of the device has or had marked ones, or may have had.
  */
 export function maskParams(
-  manifest: Pick<Manifest, 'capabilities'> | null,
+  manifest: Pick<Manifest, 'capabilities' | 'removed'> | null,
   action: string,
   params: JsonObject,
 ): JsonObject {
@@ -36,7 +36,9 @@ export function maskParams(
   if (capability !== undefined) {
     return hasWriteOnly(capability.paramSchema) ? maskMembers(capability.paramSchema, params, true) : params;
   }
-  return manifest.capabilities.some(({ paramSchema }) => hasWriteOnly(paramSchema)) ? maskAll(params) : params;
+  const others = [...manifest.capabilities, ...(manifest.removed ?? [])];
+  const marksAny = others.some(({ paramSchema }) => paramSchema === null || hasWriteOnly(paramSchema));
+  return marksAny ? maskAll(params) : params;
 }
 
 const maskAll = (params: JsonObject): JsonObject => mapMembers(params, () => WRITE_ONLY_MASK);

@@ -61,6 +61,23 @@ describe('a manifest gets weaker', () => {
     });
   });
 
+  it('when an action is added again whose marks are no longer remembered', () => {
+    const marked = { type: 'object', properties: { pin: { type: 'string', writeOnly: true } } };
+    const large = (n: number) => ({
+      ...{ action: `large_${n}`, safetyClass: 'CRITICAL' },
+      paramSchema: { type: 'object', description: 'x'.repeat(14 * 1024) },
+    });
+    const five = [1, 2, 3, 4, 5].map(large);
+    const steps = [[{ action: 'set_code', paramSchema: marked }, ...five], five, [{ action: 'wave' }]];
+    const again = (action: string) => [{ action, paramSchema: { ...marked, properties: { pin: {} } } }];
+    expect(weaker(...steps, again('set_code'))).toEqual([
+      "'set_code' was removed, and its earlier parameters are no longer known. They may have been writeOnly: commands will store and show the values of those that are not marked.",
+    ]);
+    expect(weaker(...steps, again('Set-Code'))).toHaveLength(1);
+    expect(weaker(...steps, again('set_code'), again('set_code'))).toEqual([]);
+    expect(weaker(...steps, again('Set-Code'), again('Set-Code'))).toEqual([]);
+  });
+
   it('with a critical action that was removed and is added again below its class', () => {
     expect(weaker([gate()], [{ action: 'wave' }], [{ action: 'open_gate' }])).toEqual([
       "'open_gate' will need no confirmation: it was CRITICAL when it was removed, and becomes NORMAL.",

@@ -93,6 +93,18 @@ describe('parameters as they are stored and shown', () => {
     });
   });
 
+  it('are masked as a whole for an unknown action of a device that had marked ones, or may have had', () => {
+    const afterRemoval = (paramSchema: JsonObject | null) => ({
+      ...manifestOf(['wave', of({})]),
+      removed: [{ action: 'act', safetyClass: 'NORMAL' as const, supportsDryRun: false, paramSchema }],
+    });
+    const params = { pin: '1' };
+    expect(maskParams(afterRemoval(of({ pin })), 'act', params)).toEqual({ pin: MASK });
+    expect(maskParams(afterRemoval(null), 'other', params)).toEqual({ pin: MASK });
+    expect(maskParams(afterRemoval(of({ pin: text })), 'act', params)).toBe(params);
+    expect(maskParams(afterRemoval(of({ pin })), 'wave', params)).toBe(params);
+  });
+
   it('never contain a value of a marked parameter, whatever is given', () => {
     const schema = of({ pin, a: of({ pin, b: text }), l: { items: of({ pin }) } }, { required: ['pin'] });
     const secret = fc.constant('CANARY');

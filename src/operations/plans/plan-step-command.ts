@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import type { AddressedEvent } from '../../actors/contract.ts';
+import { jsonEqual } from '../../domain/json/value.ts';
 import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
 import { atMost } from '../../domain/roles.ts';
 import { scopesOfKey } from '../../domain/scopes.ts';
 import type { Milliseconds, Principal, Uuid } from '../../domain/values.ts';
+import { maskParams } from '../../domain/write-only-params.ts';
 import type { CommandFixed } from '../../machines/command-types.ts';
 import type { ResolvableOutput } from '../../machines/outputs.ts';
 import type { PlanContext, PlanEvent, PlanFixed, PlanStep } from '../../machines/plan-types.ts';
@@ -99,6 +101,11 @@ export function commandFor(
   const given = openStepParams(services, context.fixed.id, step);
   if (given === null) return stepRefusal(services, requested, UNREADABLE);
   const { params, maskedParams } = given;
+  const { manifest } = target.value;
+  // What the manifest no longer marks, its expected state may show. An unknown action has none, and the gateway refuses it.
+  const isKnown = manifest?.capabilities.some((one) => one.action === action) === true;
+  if (isKnown && maskedParams !== undefined && !jsonEqual(maskParams(manifest, action, params), maskedParams))
+    return stepRefusal(services, requested, MARKS_CHANGED);
   const ids = {
     device_id: step.deviceId,
     command_id: commandId,
@@ -106,7 +113,9 @@ export function commandFor(
     // Never handed out: a plan's commands are confirmed from the inbox.
     dry_run_token: randomUUID(),
   };
-  const compensation = step.undo === null ? step.compensation : null;
+  const undo = step.undo === null ? step.compensation : null;
+  // The parameters may have been marked since the plan was stored.
+  const compensation = undo && { ...undo, params: maskParams(manifest, undo.action, undo.params) };
   const input = { action, params, ...(step.timeoutS !== null && { timeout_s: step.timeoutS }) };
   const plan = { id: context.fixed.id, stepId: step.id, compensation };
   const request = {
@@ -131,6 +140,11 @@ export function commandFor(
 const UNREADABLE: Refusal = {
   code: 'GATEWAY_ERROR',
   detail: 'The write-only parameters of the step cannot be decrypted with the keys of the service.',
+};
+
+const MARKS_CHANGED: Refusal = {
+  code: 'PARAMS_INVALID',
+  detail: 'The manifest has changed which parameters are write-only since the plan was created.',
 };
 
 function holdTime({ flags }: Pick<Services, 'flags'>, suspended: boolean): Milliseconds | null {
