@@ -44,6 +44,25 @@ describe('a request', () => {
     }
   });
 
+  it('with an invalid value is answered with its place and the reason, and without values', async () => {
+    const command = 'mutation ($input: CommandDeviceInput!) { commandDevice(input: $input) { __typename } }';
+    const params = { pin: '7391: 2846' };
+    const cases: [query: string, variables: object, message: string][] = [
+      [command, { input: { deviceId: v4(), params } }, 'to include required field "action".'],
+      [command, { input: { deviceId: v4(), action: 'a', parms: params } }, 'unknown field "parms"'],
+      [command, { input: [params] }, 'to be an object.'],
+      [command, { input: { deviceId: v4(), action: params } }, '.action: String cannot represent a non string value.'],
+      [`mutation { commandDevice(input: {params: {pin: "7391"}}) { __typename } }`, {}, 'required field "action"'],
+      ['query ($first: Int) { devices(first: $first) { totalCount } }', { first: '7391' }, 'non-integer value.'],
+    ];
+    for (const [query, variables, message] of cases) {
+      const { body } = await request(query, { variables });
+      const messages = body.errors.map((one: { message: string }) => one.message);
+      expect(messages).toContainEqual(expect.stringContaining(message));
+      expect(JSON.stringify(body)).not.toContain('7391');
+    }
+  });
+
   it('has the standard headers in its response, and is charged', async () => {
     const requestId = v4();
     const { status, headers, body } = await request('{ me { user { role } } }', {
