@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { type Requester, requesterText } from '../../src/cli/requester-text.ts';
+import { type RequesterFields, requesterText } from '../../src/cli/requester-text.ts';
 
-it.each<[string, Requester['requested_with'], string]>([
+it.each<[string, RequesterFields['requested_with'], string]>([
   ['a person', { kind: 'person' }, 'u1'],
   [
     'an API key',

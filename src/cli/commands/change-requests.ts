@@ -5,7 +5,7 @@ import { confirmPrompt } from '../confirm-prompt.ts';
 import { FailedError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { colorStatus, printRecord, printTable } from '../print.ts';
-import { type Requester, requesterText } from '../requester-text.ts';
+import { type RequesterFields, requesterText } from '../requester-text.ts';
 import { escapeForTerminal } from '../terminal-text.ts';
 
 /** Response to a change that has to be confirmed. */
@@ -20,7 +20,7 @@ export interface ChangeDryRun {
 
 export const isChangeDryRun = (body: object): body is ChangeDryRun => 'dry_run_token' in body && 'change_id' in body;
 
-interface ChangeRequest extends Requester {
+interface ChangeRequest extends RequesterFields {
   id: string;
   operation: string;
   subject: string;

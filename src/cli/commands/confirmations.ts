@@ -8,11 +8,11 @@ import { confirmPrompt } from '../confirm-prompt.ts';
 import { FailedError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { colorStatus, formatPreview, printTable } from '../print.ts';
-import { type Requester, requesterText } from '../requester-text.ts';
+import { type RequesterFields, requesterText } from '../requester-text.ts';
 import { escapeForTerminal, makeColors } from '../terminal-text.ts';
 import { type CommandRecord, postConfirmation, showDispatched, WAIT_DESCRIPTION } from './device-commands.ts';
 
-interface Confirmation extends Requester {
+interface Confirmation extends RequesterFields {
   command_id: string;
   device_id: string;
   action: string;
