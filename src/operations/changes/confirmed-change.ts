@@ -73,8 +73,11 @@ export interface ProposedChange {
   base: string;
   /** Null if the change needs no confirmation. */
   preview: ChangePreview | null;
-  /** The input names the state that it changes, so it cannot be requested again for another one. */
-  namesState?: true;
+  /**
+   * After a change of the state, only a requester can request it again: the input names that state, or is about content that
+   * others can change, so that a new preview would show under the requester's name what they have not seen.
+   */
+  neverRenewed?: true;
 }
 
 type ChangeServices = Pick<Services, 'actors' | 'agentTokens' | 'audit' | 'clock' | 'locks' | 'newId' | 'store'>;
@@ -103,7 +106,7 @@ export async function applyOrRequest<Output>(
     const { id, digest, requestedBy, base, preview } = approval;
     if (base === change.base && jsonEqual(asJson(preview), asJson(change.preview)))
       return apply({ id, digest, requestedBy, weaker: preview.weaker });
-    if (change.preview === null || change.namesState) {
+    if (change.preview === null || change.neverRenewed) {
       // Two builds may compare in different ways.
       if (base === change.base) return stillWaits();
       return outdated(refuse('CONFLICT', 'The state that was previewed has changed. Request the change again.'));

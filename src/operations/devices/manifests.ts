@@ -225,7 +225,7 @@ async function putManifest(
   const change = {
     ...{ operation: operationNames[type], subject: `device:${fixed.id}`, base: manifestBase(fixed.manifestVersion) },
     preview: weaker.length === 0 ? null : { weaker, changes },
-    namesState: true as const,
+    neverRenewed: true as const,
   };
   return applyOrRequest(services, call, change, async (applied) => {
     const event: DeviceEvent = {

@@ -229,8 +229,11 @@ export const releaseFirmware = operation({
     };
     return changeRelease(services, call, 'released', decide, (before, after, apply) => {
       const change = {
-        ...{ operation: 'releaseFirmware' as const, subject: `firmware:${before.id}`, base: releaseBase(before) },
+        ...{ operation: 'releaseFirmware' as const, subject: `firmware:${before.id}` },
+        base: releaseBase(signing, before, after),
         preview: releasePreview(services, signing, before, after),
+        // The artifact of a draft can be replaced, also by who confirms the release.
+        neverRenewed: true as const,
       };
       return applyOrRequest(services, call, change, apply);
     });

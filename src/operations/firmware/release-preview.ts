@@ -7,17 +7,11 @@ import { firmwarePreview } from './firmware-facts.ts';
 
 // What a release changes, for its confirmation.
 
-/** Identifies what is released and to how many devices. */
-export function releaseBase({
-  status,
-  rolloutPercent,
-  url,
-  checksum,
-  artifact,
-  size,
-  signature,
-}: FirmwareRelease): string {
-  const named = { status, rolloutPercent, url, checksum, artifact: artifact?.name ?? null, size, signature };
+/** Identifies what is released, to how many devices, and the keys that count as its signers before and after. */
+export function releaseBase(signing: FirmwareSigning, before: FirmwareRelease, after: FirmwareRelease): string {
+  const { status, rolloutPercent, url, checksum, artifact, size, signature } = before;
+  const signers = [before, after].map((one) => (isSignedByKey(signing, one) ? one.signatureKeyId : null));
+  const named = { status, rolloutPercent, url, checksum, artifact: artifact?.name ?? null, size, signature, signers };
   return `firmware:${payloadHash(named)}`;
 }
 

@@ -173,9 +173,32 @@ describe('a critical change', () => {
     await upload('good');
     const asked = await mine.call('POST', `/firmware/${body.id}/release`, {}, { token: key });
     expect((await upload('evil')).status).toBe(200);
-    const again = await approve(asked.body.change_id);
-    expect(coded(again)).toEqual([409, 'DRY_RUN_REQUIRED']);
+    expect(coded(await approve(asked.body.change_id))).toEqual([409, 'CONFLICT']);
+    expect(await show(asked.body.change_id)).toMatchObject({ status: 'outdated' });
+    expect(await statusOfRelease(body.id)).toBe('draft');
+    const again = await mine.call('POST', `/firmware/${body.id}/release`, {}, { token: key });
     expect(again.body.preview.weaker).not.toEqual(asked.body.preview.weaker);
+    expect((await approve(again.body.change_id)).status).toBe(200);
+  });
+
+  it('of a release is requested again by its requester alone after another user has replaced the artifact', async () => {
+    await policy('another_principal');
+    const { body } = await mine.call('POST', '/firmware/release', { device_type: 'smart_light', version: '2.0.0' });
+    const admin = { token: mine.tokens.admin };
+    const upload = (text: string, sent: object) =>
+      mine.call('PUT', `/firmware/${body.id}/artifact`, Buffer.from(text), {
+        headers: { 'content-type': 'application/octet-stream' },
+        ...sent,
+      });
+    await upload('good', {});
+    const asked = await mine.call('POST', `/firmware/${body.id}/release`, {});
+    expect((await upload('evil', admin)).status).toBe(200);
+    expect(coded(await approve(asked.body.change_id, admin))).toEqual([409, 'CONFLICT']);
+    expect(coded(await approve(asked.body.change_id, admin))).toEqual([409, 'ILLEGAL_TRANSITION']);
+    expect((await mine.call('GET', '/change-requests?waiting=true')).body.changes).toEqual([]);
+    // The request of the other user is one of their own.
+    const own = await mine.call('POST', `/firmware/${body.id}/release`, {}, admin);
+    expect(coded(await approve(own.body.change_id, admin))).toEqual([403, 'CONFIRMATION_FAILED']);
     expect(await statusOfRelease(body.id)).toBe('draft');
   });
 
