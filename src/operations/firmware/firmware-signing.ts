@@ -134,12 +134,18 @@ export const addFirmwareKey = operation({
 const tooManyKeys = () =>
   refuse('CONFLICT', `The tenant has ${MAX_FIRMWARE_KEYS} firmware keys, the maximum: remove one first.`);
 
-/** The effect of one more key; null where it makes signatures required, because then less is offered than before. */
-const addedKeyPreview = ({ required }: FirmwareSigning, keyId: string, name: string): ChangePreview | null =>
-  required
+/**
+ * The effect of one more key; null for the first key where none is required, because then less is offered than before. A
+ * further key is trusted like the others as soon as signatures are required again, which the registration itself causes.
+ */
+const addedKeyPreview = ({ required, keys }: FirmwareSigning, keyId: string, name: string): ChangePreview | null =>
+  required || keys.length > 0
     ? {
         weaker: [`Firmware that is signed with the key ${keyId} can be released, offered and sent to devices.`],
-        changes: { firmware_key: { from: null, to: { key_id: keyId, name } } },
+        changes: {
+          firmware_key: { from: null, to: { key_id: keyId, name } },
+          ...(!required && { signature_required: { from: false, to: true } }),
+        },
       }
     : null;
 

@@ -26,14 +26,16 @@ export function releasePreview(
   after: FirmwareRelease,
 ): ChangePreview | null {
   const isNew = before.status === 'draft';
-  const isSignedNow = !isNew && isSignedByKey(signing, after) && !isSignedByKey(signing, before);
+  const isSigned = isSignedByKey(signing, after);
+  // Devices that were built with this key, and not with that of the signature before, install it now.
+  const isSignedNow = isSigned && (!isSignedByKey(signing, before) || after.signatureKeyId !== before.signatureKeyId);
   if (!isNew && !isSignedNow && after.rolloutPercent <= before.rolloutPercent) return null;
   const { version, deviceType, rolloutPercent, checksum, signatureKeyId } = after;
   const { url_host } = firmwarePreview({ artifacts }, after);
   const offer = `Version ${version} is offered to ${rolloutPercent} % of the devices of the type ${deviceType}, from ${url_host} with the checksum ${checksum}.`;
   const signed = `Devices that need a signature install it as well: it is signed with the key ${signatureKeyId}.`;
   return {
-    weaker: isSignedNow ? [offer, signed] : [offer],
+    weaker: isSigned ? [offer, signed] : [offer],
     changes: {
       ...(isNew && { status: { from: 'draft', to: 'released' } }),
       ...((isNew || rolloutPercent !== before.rolloutPercent) && {

@@ -57,6 +57,23 @@ describe('under `another_principal`', () => {
     expect(await auditOf(`firmware-key:${next.keyId}`)).toMatchObject([{ action: 'addFirmwareKey' }]);
   });
 
+  it('another key waits also while no signature is required, because it makes them required again', async () => {
+    await add(key);
+    await approve((await require(false)).body.change_id);
+    const asked = await add(next);
+    expect([...coded(asked), asked.body.preview.changes]).toEqual([
+      ...[409, 'DRY_RUN_REQUIRED'],
+      {
+        firmware_key: { from: null, to: { key_id: next.keyId, name: 'Release key' } },
+        signature_required: { from: false, to: true },
+      },
+    ]);
+    const { signature_required, keys } = await signing();
+    expect([signature_required, keys.length]).toEqual([false, 1]);
+    expect((await approve(asked.body.change_id)).status).toBe(200);
+    expect((await signing()).signature_required).toBe(true);
+  });
+
   it('it waits also after the only key was removed', async () => {
     await add(key);
     await mine.call('DELETE', `${SIGNING}/keys/${key.keyId}`);
@@ -151,6 +168,45 @@ describe('a signature of a released version', () => {
     expect(await check()).toMatchObject({ update_available: true, key_id: key.keyId });
     // Nothing changes for devices.
     expect((await sign(key)).status).toBe(200);
+  });
+
+  it('of one registered key is replaced by one of another in the same way', async () => {
+    await mine.call('POST', `/firmware/${id}/release`, { signature: key.sign(CONTENT) });
+    await add(next);
+    const asked = await sign(next);
+    expect([...coded(asked), asked.body.preview.changes]).toEqual([
+      ...[409, 'DRY_RUN_REQUIRED', { key_id: { from: key.keyId, to: next.keyId } }],
+    ]);
+    expect(await check()).toMatchObject({ key_id: key.keyId });
+    expect((await approve(asked.body.change_id)).status).toBe(200);
+    expect(await check()).toMatchObject({ key_id: next.keyId });
+  });
+
+  it('is named in the preview of a draft, and of an offer to more devices', async () => {
+    const draft = { device_type: 'smart_light', version: '1.6.0', ...EXTERNAL };
+    const signature = key.sign(CONTENT, { version: '1.6.0' });
+    const signed = (await mine.call('POST', '/firmware/release', { ...draft, signature })).body.id;
+    const roll = (rollout_percent: number, sent?: object) =>
+      mine.call('POST', `/firmware/${signed}/release`, { rollout_percent }, sent);
+    const named = expect.stringContaining(`it is signed with the key ${key.keyId}`);
+    const first = (await roll(10, agent)).body;
+    expect(first.preview.weaker).toEqual([expect.stringContaining('10 % of the devices'), named]);
+    expect(first.preview.changes.key_id).toEqual({ from: null, to: key.keyId });
+    expect((await approve(first.change_id)).status).toBe(200);
+    const more = (await roll(50, agent)).body;
+    expect(more.preview).toEqual({
+      weaker: [expect.stringContaining('50 % of the devices'), named],
+      changes: { rollout_percent: { from: 10, to: 50 } },
+    });
+  });
+
+  it('ends a request to release it whose preview named its key, if the key is removed', async () => {
+    await require(false);
+    await mine.call('POST', `/firmware/${id}/release`, { signature: key.sign(CONTENT), rollout_percent: 10 });
+    const asked = await mine.call('POST', `/firmware/${id}/release`, { rollout_percent: 50 }, agent);
+    await mine.call('DELETE', `${SIGNING}/keys/${key.keyId}`);
+    expect(coded(await approve(asked.body.change_id))).toEqual([409, 'CONFLICT']);
+    expect(await statusOf(asked.body.change_id)).toBe('outdated');
   });
 
   it('of a removed key is replaced by one of another key in the same way', async () => {
