@@ -7,6 +7,7 @@ import {
   type ConfirmedOperation,
   changeKindOf,
   changeKinds,
+  changeStatusOf,
   type WaitingLimits,
   waitingLimits,
 } from '../../domain/change-request.ts';
@@ -91,9 +92,10 @@ export const stillWaits = () =>
 
 /**
  * Applies a change that needs no confirmation or was confirmed, and otherwise stores it as a change request and answers 409
- * with its dry-run token. `apply` receives the change request; the event of an actor must emit `change.apply`. If the state
- * has changed since the preview, the change is requested again for its requester, with a new preview, or else refused as
- * `outdated`: then the request ends. After any other refusal it still waits.
+ * with its dry-run token. An operation that changes plain records calls it under its own lock for the subject. `apply`
+ * receives the change request; the event of an actor must emit `change.apply`. If the state has changed since the preview,
+ * the change is requested again for its requester, with a new preview, or else refused as `outdated`: then the request ends.
+ * After any other refusal it still waits.
  */
 export async function applyOrRequest<Output>(
   services: ChangeServices,
@@ -104,6 +106,9 @@ export async function applyOrRequest<Output>(
   const { approval } = call;
   if (approval !== undefined) {
     const { id, digest, requestedBy, base, preview } = approval;
+    // Another request of the same change may have replaced this one while the confirmation waited for the operation's lock.
+    const ended = await endedRequest(services, id);
+    if (ended !== null) return ended;
     if (base === change.base && jsonEqual(asJson(preview), asJson(change.preview)))
       return apply({ id, digest, requestedBy, weaker: preview.weaker });
     if (change.preview === null || change.neverRenewed) {
@@ -115,6 +120,18 @@ export async function applyOrRequest<Output>(
   }
   if (change.preview === null || (await mayActAlone(services, call.caller, change))) return apply(undefined);
   return requestChange(services, call, { ...change, preview: change.preview });
+}
+
+/** The refusal if the request of this id no longer waits. */
+async function endedRequest(
+  { clock, store }: Pick<Services, 'clock' | 'store'>,
+  id: Uuid,
+): Promise<{ ok: false; refusal: Refusal } | null> {
+  const request = await store.changeRequests.find(id);
+  const status = request === null ? 'expired' : changeStatusOf(request, clock.now());
+  return status === 'awaiting_confirmation'
+    ? null
+    : refuse('ILLEGAL_TRANSITION', `The change is ${status}, not awaiting confirmation.`);
 }
 
 /** Whether the caller needs no confirmation, because the policy lets them confirm their own critical change. */

@@ -4,6 +4,7 @@ import { Quarantined } from '../../../../src/actors/contract.ts';
 import type { ChangeRequest } from '../../../../src/domain/change-request.ts';
 import { changeDigest } from '../../../../src/operations/changes/confirmed-change.ts';
 import { DataRefused } from '../../../../src/store/contract.ts';
+import { eventually } from '../../../support/clock.ts';
 import { mine, service, withTwoTenants } from '../two-tenants.ts';
 import {
   approve,
@@ -156,6 +157,28 @@ describe('a critical change request', () => {
     expect(coded(await approve(change))).toEqual([409, 'ILLEGAL_TRANSITION']);
     expect(await status(change)).toBe('outdated');
     expect(await waiting()).toEqual([]);
+  });
+
+  it('is not applied if it was requested again while its confirmation waited', async () => {
+    const id = await draft();
+    const change = await requestRelease(id);
+    const { locks } = service.services;
+    const lock = `firmware:${id}`;
+    let release = () => {};
+    const held = locks.exclusive(lock, () => new Promise<void>((resolve) => (release = resolve)));
+    const spy = vi.spyOn(locks, 'exclusive');
+    const queued = (count: number) =>
+      eventually(() => spy.mock.calls.filter(([name]) => name === lock).length === count);
+    const again = requestRelease(id);
+    await queued(1);
+    const approval = approve(change);
+    await queued(2);
+    release();
+    await held;
+    const renewed = await again;
+    expect(coded(await approval)).toEqual([409, 'ILLEGAL_TRANSITION']);
+    expect([await status(change), await status(renewed)]).toEqual(['outdated', 'awaiting_confirmation']);
+    expect((await mine.call('GET', `/firmware/${id}`)).body.release.status).toBe('draft');
   });
 
   it('ends if its subject is gone', async () => {
