@@ -104,6 +104,13 @@ export function rulesSince(policy: SafetyPolicy, earlier: readonly EarlierRules[
   return earlier.filter(({ until }) => until > since).reduce(combine, rulesOf(policy));
 }
 
+/** What was requested at this time or earlier does not wait any longer at `now`, by the rules of `rulesSince`. */
+export const expiredUntil = (policy: SafetyPolicy, earlier: readonly EarlierRules[], now: EpochMs): EpochMs =>
+  Math.max(
+    now - policy.confirm_ttl_s * 1_000,
+    ...earlier.map(({ until, confirm_ttl_s }) => Math.min(until - 1, now - confirm_ttl_s * 1_000)),
+  );
+
 const combine = (a: ConfirmationRules, b: ConfirmationRules): ConfirmationRules => ({
   confirm_by: [...new Set([...a.confirm_by, ...b.confirm_by])],
   agent_confirm_by: [...new Set([...a.agent_confirm_by, ...b.agent_confirm_by])],

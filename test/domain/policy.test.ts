@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import {
   confirmers,
   type EarlierRules,
+  expiredUntil,
   looserRules,
   rememberRules,
   rulesSince,
@@ -52,7 +53,11 @@ describe('rulesSince', () => {
         expect(earlier.length).toBeLessThanOrEqual(16);
         if (earlier.some(({ confirm_by }) => confirm_by.length > 1)) combined++;
         const since = Math.min(start, changes.length - 1);
-        const rules = rulesSince(changes.at(-1) as SafetyPolicy, earlier, since);
+        const policy = changes.at(-1) as SafetyPolicy;
+        const rules = rulesSince(policy, earlier, since);
+        const end = since + rules.confirm_ttl_s * 1_000;
+        for (const now of [end - 1, end])
+          if (now >= changes.length) expect(expiredUntil(policy, earlier, now) >= since).toBe(now === end);
         for (const { confirm_by, agent_confirm_by = 'person', confirm_ttl_s } of changes.slice(since)) {
           expect(rules.confirm_ttl_s).toBeLessThanOrEqual(confirm_ttl_s);
           if (confirm_by !== 'requester') expect(rules.confirm_by).toContain(confirm_by);

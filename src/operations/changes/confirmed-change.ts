@@ -14,7 +14,7 @@ import {
 import { mayConfirm } from '../../domain/gateway.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { jsonEqual } from '../../domain/json/value.ts';
-import { isPerson } from '../../domain/policy.ts';
+import { expiredUntil, isPerson } from '../../domain/policy.ts';
 import { done, type Outcome, outdated, type Refusal, refuse } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Json, JsonObject, Principal, Uuid } from '../../domain/values.ts';
@@ -159,6 +159,7 @@ async function requestChange(
   const { input, caller, idempotent } = call;
   const { clock, locks, newId, store } = services;
   const { snapshot } = await readTenant(services, caller);
+  const { policy, earlierRules = [] } = snapshot.context.fixed;
   const token = randomUUID();
   const now = clock.now();
   const by = originatorOf(caller.principal);
@@ -173,7 +174,7 @@ async function requestChange(
     digest: changeDigest(bound),
     tokenHash: hashChangeToken(token),
     createdAt: now,
-    expiresAt: now + snapshot.context.fixed.policy.confirm_ttl_s * 1_000,
+    expiresAt: now + policy.confirm_ttl_s * 1_000,
     ...{ status: 'awaiting_confirmation', decidedBy: null, decidedAt: null, reason: null },
   };
   const answer = {
@@ -189,7 +190,12 @@ async function requestChange(
   };
   const limits = waitingLimits(requestedBy);
   const inserted = await locks.exclusive(`change-requests:${request.tenantId}`, () =>
-    store.changeRequests.insert(request, limits, { by, replaces: call.replaces?.id }, idempotent?.toRow(answer)),
+    store.changeRequests.insert(
+      request,
+      limits,
+      { by, replaces: call.replaces?.id, expiredUntil: expiredUntil(policy, earlierRules, now) },
+      idempotent?.toRow(answer),
+    ),
   );
   if (inserted !== 'inserted') return { ok: false, refusal: insertionRefusal(inserted, requestedBy, limits) };
   await services.audit.recordDone({

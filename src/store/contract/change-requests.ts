@@ -21,13 +21,14 @@ export interface ChangeRequestStore {
   /**
    * Inserts a request and ends those that it replaces as `outdated`, decided by `by`: the one with the id `replaces`, and
    * those that the same requester made with the same operation and subject. The limits are compared with the others that
-   * wait at its `createdAt`, unless it replaces one that waits. Nothing is stored or ended unless it is inserted. Calls
+   * wait at its `createdAt`, unless it replaces one that waits; by the policy, none waits that was created at
+   * `expiredUntil` or earlier. Nothing is stored or ended unless it is inserted. Calls
    * for one tenant must not overlap, because the statement counts what is committed.
    */
   insert(
     request: ChangeRequest,
     limits: WaitingLimits,
-    replacing: { by: Principal; replaces?: Uuid | undefined },
+    replacing: { by: Principal; replaces?: Uuid | undefined; expiredUntil?: EpochMs },
     idempotency?: IdempotencyRow | null,
   ): Promise<ChangeRequestInsertion>;
   find(id: Uuid): Promise<ChangeRequest | null>;

@@ -42,7 +42,7 @@ const requestOf = ({
 });
 
 export const changeRequestStore = (database: Database): ChangeRequestStore => ({
-  async insert(one, { own, all }, { by, replaces }, idempotency) {
+  async insert(one, { own, all }, { by, replaces, expiredUntil }, idempotency) {
     const { requestedBy } = one;
     const rows = await database.write<{ result: ChangeRequestInsertion }>({
       name: 'change_request_insert',
@@ -50,7 +50,8 @@ export const changeRequestStore = (database: Database): ChangeRequestStore => ({
       text: `with waiting as (
           select id, ${isRequester} as own,
             id = $17::uuid or operation = $3 and subject = $4 and ${isRequester} as replaced
-          from change_requests where tenant_id = $2 and ${isWaiting} and expires_at > $11::bigint),
+          from change_requests where tenant_id = $2 and ${isWaiting} and expires_at > $11::bigint
+            and ($26::bigint is null or created_at > $26)),
         checked as (
           select case
             when $17::uuid is not null and not coalesce(bool_or(id = $17), false) then 'ended'
@@ -79,6 +80,7 @@ export const changeRequestStore = (database: Database): ChangeRequestStore => ({
         ...[one.expiresAt, one.status, one.decidedBy === null ? null : JSON.stringify(one.decidedBy), one.decidedAt],
         ...[one.reason, replaces ?? null, own, all, JSON.stringify(by), replacedByText(one)],
         ...[requestedBy.id, requestedBy.key ?? '', isPerson(requestedBy), idempotencyParameter(idempotency)],
+        expiredUntil ?? null,
       ],
     });
     const [row] = rows;

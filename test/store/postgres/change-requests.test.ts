@@ -88,6 +88,20 @@ eachStore('change requests', (backend) => {
     expect(await insert(more, one, undefined, also)).toBe('inserted');
   });
 
+  it('of a tenant do not count, and are not replaced, if they were created at a time whose requests have expired', async () => {
+    const tenantId = newId();
+    const made = await stored({ tenantId });
+    const one = { own: 1, all: 1 };
+    const next = request({ tenantId, subject: 'device:2' });
+    expect(await changes().insert(next, one, { by, expiredUntil: made.createdAt - 1 })).toBe('own');
+    expect(await changes().insert(next, one, { by, expiredUntil: made.createdAt })).toBe('inserted');
+    const again = request({ tenantId });
+    const expired = { by, expiredUntil: next.createdAt };
+    expect(await changes().insert(again, one, { ...expired, replaces: made.id })).toBe('ended');
+    expect(await changes().insert(again, one, expired)).toBe('inserted');
+    expect(await changes().find(made.id)).toEqual(made);
+  });
+
   const principal = (more: Partial<Principal> = {}): Principal => ({ kind: 'user', id: 'u', via: 'rest', ...more });
   it.each<[string, Principal, Principal, boolean]>([
     ['a user in person', principal({ person: true }), principal({ person: true, via: 'graphql' }), true],

@@ -27,10 +27,14 @@ export const changeRequestStore = (session: Session): ChangeRequestStore => ({
     session.write(
       'changeRequests.insert',
       [request, limits, replacing, idempotency],
-      (tables, input, { own, all }, { by, replaces }, idempotency) => {
+      (tables, input, { own, all }, { by, replaces, expiredUntil = -Infinity }, idempotency) => {
         const row = rowOf(columns, input);
         const waiting = tables.changeRequests.where(
-          (one) => one.tenantId === row.tenantId && isWaiting(one) && one.expiresAt > row.createdAt,
+          (one) =>
+            one.tenantId === row.tenantId &&
+            isWaiting(one) &&
+            one.expiresAt > row.createdAt &&
+            one.createdAt > expiredUntil,
         );
         const isOwn = (one: ChangeRequest) => isSameRequester(one.requestedBy, row.requestedBy);
         const replaced = waiting.filter(

@@ -278,7 +278,11 @@ const others: Record<string, CallBuilder> = {
       changeRequests.insert(
         changeOf(model, one),
         { own: one.c, all: 1 + one.b },
-        { by: requesterOf(model, one), ...(one.flag && { replaces: model.id('change', one.c) }) },
+        {
+          by: requesterOf(model, one),
+          ...(one.flag && { replaces: model.id('change', one.c) }),
+          ...(one.b === 2 && { expiredUntil: one.c * DAY }),
+        },
         responseOf(model, one.response),
       ),
   endChangeRequest: (model, { a, b, text, at, flag, response }) => {

@@ -1,6 +1,7 @@
 import { v7 } from 'uuid';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { ChangeRequest } from '../../../../src/domain/change-request.ts';
+import { setPolicy } from '../../../support/safety-policy.ts';
 import { mine, service, withTwoTenants } from '../two-tenants.ts';
 import { approve, as, coded, device, lower, refuse, show, waiting, withGate } from '../weaker-manifest.ts';
 
@@ -116,6 +117,23 @@ describe('change requests', () => {
     expect(coded(await mine.call('PATCH', '/tenant/policy', confirm_by, as('admin')))).toEqual([
       ...[409, 'DRY_RUN_REQUIRED'],
     ]);
+  });
+
+  it('that a shorter time of the policy has ended do not count', async () => {
+    await setPolicy(mine, { confirm_ttl_s: 86_400 });
+    await repeat(await idOf(rotate(key)), 19);
+    const revoke = () => mine.call('POST', `/device/${device}/revoke`, {}, key);
+    expect(coded(await revoke())).toEqual([409, 'CONFLICT']);
+    await setPolicy(mine, { confirm_ttl_s: 60 });
+    service.clock.advance(59_999);
+    expect(coded(await revoke())).toEqual([409, 'CONFLICT']);
+    service.clock.advance(1);
+    expect(await waiting()).toEqual([]);
+    expect(coded(await revoke())).toEqual([409, 'DRY_RUN_REQUIRED']);
+    // Also after the time of the policy has become longer again.
+    await setPolicy(mine, { confirm_ttl_s: 86_400 });
+    expect(coded(await rotate(key))).toEqual([409, 'DRY_RUN_REQUIRED']);
+    expect(await waiting()).toHaveLength(2);
   });
 
   it('that are requested at the same time count for the limit', async () => {
