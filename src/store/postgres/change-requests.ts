@@ -60,10 +60,13 @@ export const changeRequestStore = (database: Database): ChangeRequestStore => ({
             when count(*) >= $19::bigint then 'all'
             else 'inserted' end as result
           from waiting),
+        -- The request to replace may have ended since the snapshot: then nothing is made, and no other request ends.
+        locked as (
+          select id from change_requests where id = $17 and ${isWaiting} for update),
         ended as (
           update change_requests set status = 'outdated', decided_by = $20::jsonb, decided_at = $11, reason = $21
           where id in (select id from waiting where replaced) and ${isWaiting}
-            and (select result from checked) = 'inserted'
+            and (select result from checked) = 'inserted' and ($17::uuid is null or exists (select from locked))
           returning id),
         made as (
           insert into change_requests (${columns})
