@@ -232,9 +232,10 @@ export class EventSender {
     if (watched.contexts.size === 0) return;
     const startedAt = performance.now();
     const world = await cognition.world(watched);
+    const isUnchanged = watched.sentHash === world.hash;
+    const memories = isUnchanged ? [] : await cognition.memories(watched.tenantId);
     this.scheduler.recordReadTime(watched, performance.now() - startedAt);
-    if (watched.sentHash === world.hash) return;
-    const memories = await cognition.memories(watched.tenantId);
+    if (isUnchanged) return;
     await this.#syncCapabilities(capabilitySetsOf(world.devices));
     const contextsNotRead = Math.max(0, watched.contexts.size - contexts.length);
     this.scheduler.markSent(watched, world.hash);

@@ -21,9 +21,12 @@ export type MemoryServices = CreatorServices & Pick<Services, 'store' | 'clock'>
 /** In the order in which they are sent. */
 const MAX_SENT = { preference: 100, routine: 100, observation: 50 } as const satisfies Record<MemoryKind, number>;
 
+/** Pages of one kind: bounds the cost of an update where more authors than fit on these were refused. */
+const MAX_PAGES = 10;
+
 /**
  * The newest memories of the tenant that the sidecar may plan with, at most `MAX_SENT` of each kind. Memories that it may
- * not plan with displace none of them.
+ * not plan with displace none of them, unless they fill `MAX_PAGES` with the newest ones of different authors.
  */
 export async function memoriesOf(services: MemoryServices, tenantId: Uuid): Promise<readonly Memory[]> {
   const now = services.clock.now();
@@ -35,7 +38,7 @@ export async function memoriesOf(services: MemoryServices, tenantId: Uuid): Prom
 
 /**
  * Reads pages until enough memories are found. Each page leaves out the authors that were refused before, so one author
- * costs at most one page more, however many memories they wrote.
+ * costs at most one page more, however many memories they wrote, up to `MAX_PAGES`.
  */
 async function newestPlannable(
   services: CreatorServices & Pick<Services, 'store'>,
@@ -45,21 +48,33 @@ async function newestPlannable(
 ): Promise<Memory[]> {
   const most = MAX_SENT[kind];
   const found: Memory[] = [];
-  const notBy: MemoryAuthor[] = [];
+  const refused = new Map<string, MemoryAuthor>();
+  let pages = 0;
   let after: Position | undefined;
   do {
-    const filter = { kind, suggestion: false, notBy };
+    const filter = { kind, suggestion: false, notBy: [...refused.values()] };
     const { items, next } = await services.store.memories.list(tenantId, filter, now, most, after);
     const allowed = await arePlannable(services, tenantId, items);
     found.push(...items.filter((_, index) => allowed[index]));
-    notBy.push(...items.filter((_, index) => !allowed[index]).map(memoryAuthorOf));
+    for (const [index, memory] of items.entries())
+      if (!allowed[index]) refused.set(authorKey(memory), memoryAuthorOf(memory));
     after = next ?? undefined;
-  } while (after !== undefined && found.length < most);
+    pages += 1;
+  } while (after !== undefined && found.length < most && pages < MAX_PAGES);
   return found.slice(0, most);
 }
 
-const arePlannable = (services: CreatorServices, tenantId: Uuid, memories: readonly Memory[]): Promise<boolean[]> =>
-  Promise.all(memories.map((memory) => isPlannable(services, tenantId, memory)));
+const authorKey = (memory: Memory): string => JSON.stringify([memory.kind, memoryAuthorOf(memory)]);
+
+/** For each memory; authors are looked up once. */
+function arePlannable(services: CreatorServices, tenantId: Uuid, memories: readonly Memory[]): Promise<boolean[]> {
+  const known = new Map<string, Promise<boolean>>();
+  for (const memory of memories) {
+    const author = authorKey(memory);
+    if (!known.has(author)) known.set(author, isPlannable(services, tenantId, memory));
+  }
+  return Promise.all(memories.map((memory) => known.get(authorKey(memory)) ?? false));
+}
 
 /** Whether a sidecar may plan with this memory now. */
 export async function isPlannable(services: CreatorServices, tenantId: Uuid, memory: Memory): Promise<boolean> {

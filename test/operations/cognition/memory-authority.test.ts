@@ -1,5 +1,5 @@
 import { v7 } from 'uuid';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { Memory, MemoryKind } from '../../../src/domain/memory.ts';
 import type { Scope } from '../../../src/domain/scopes.ts';
 import type { Principal } from '../../../src/domain/values.ts';
@@ -76,5 +76,31 @@ describe('the memories for the sidecar', () => {
     });
     await fc.assert(property, runs(3));
     expectReached(() => expect(reached).toBeGreaterThan(100));
+  });
+
+  it('cost ten pages of a kind at most, however many different authors are refused', async () => {
+    const { tenantId, permitted } = await makeAuthors();
+    const { memories } = world.service.store;
+    const writer = (id: string) => ({ by: { kind: 'user' as const, id, person: true, via: 'rest' }, scopes: null });
+    const insert = async (author: Author, createdAt: number) => {
+      const content = { subject: null, content: 'The lamp is on.', tags: [] };
+      const memory: Memory = {
+        ...{ id: v7(), tenantId, kind: 'observation', createdAt, expiresAt: null },
+        ...content,
+        ...author,
+      };
+      expect(await memories.insert(memory, 10_000)).toBe(true);
+      return memory.id;
+    };
+    const now = world.service.clock.now();
+    for (let n = 0; n < 700; n++) {
+      const id = v7();
+      await insert({ writer: writer(id), adoption: null, source: `user:${id}` }, now + n);
+    }
+    const newest = await insert(permitted[0] as Author, now + 700);
+    const list = vi.spyOn(memories, 'list');
+    expect((await cognition.memories(tenantId)).map(({ id }) => id)).toEqual([newest]);
+    // One page of each of the other kinds, which are empty.
+    expect(list).toHaveBeenCalledTimes(12);
   });
 });
