@@ -68,7 +68,7 @@ export const migrations: readonly Migration[] = [
   { id: 11, name: 'statistics', sql: statistics, change: 'contract' },
   { id: 12, name: 'said once', sql: fieldsInColumns, change: 'contract' },
   { id: 13, name: 'nodes', sql: nodes, change: 'contract' },
-  // 14 to 16 were never released.
+  // 14 to 16, 33 and 35 were never released.
   { id: 17, name: 'clock', sql: clock, change: 'contract' },
   { id: 18, name: 'live column', sql: liveColumn, change: 'contract' },
   { id: 19, name: 'shards', sql: shardColumns, change: 'contract' },

@@ -4,6 +4,7 @@ import { connectPostgres } from '../../../src/store/postgres/connect.ts';
 import type { Database } from '../../../src/store/postgres/database.ts';
 import { migrate } from '../../../src/store/postgres/migrate.ts';
 import { checkTableOwner, NotTableOwner, prepareTenantRole } from '../../../src/store/postgres/tenant-role.ts';
+import { newId } from '../../support/actor-commits.ts';
 import { ownedDatabase } from '../../support/store.ts';
 
 const serverUrl = inject('postgresUrl');
@@ -65,15 +66,81 @@ describe.runIf(serverUrl)('the role of tenants', () => {
     expect(await prepareTenantRole(database)).toMatchObject({ problem: expect.stringContaining('bypass') });
   });
 
-  it('gets what it needs in a table that a later migration adds', async () => {
+  const canRead = async (database: Database, role: string, table: string): Promise<boolean | undefined> => {
+    const [row] = await database.read<{ granted: boolean }>({
+      text: `select has_table_privilege($1::name, to_regclass($2), 'select') as granted`,
+      values: [role, table],
+    });
+    return row?.granted;
+  };
+
+  it('gets what it needs in a table that a later migration adds, once the table has its policy', async () => {
     const { database, role } = await open();
-    await prepareTenantRole(database);
     await database.write({ text: 'create table notes (tenant_id uuid not null)' });
-    const granted = async () =>
-      database.read({ text: `select has_table_privilege($1, 'notes', 'select') as granted`, values: [role] });
-    expect(await granted()).toEqual([{ granted: false }]);
     await prepareTenantRole(database);
-    expect(await granted()).toEqual([{ granted: true }]);
+    expect(await canRead(database, role, 'notes')).toBe(false);
+    await database.write({ text: 'alter table notes enable row level security' });
+    await prepareTenantRole(database);
+    expect(await canRead(database, role, 'notes')).toBe(false);
+    await database.write({ text: 'create policy rows_of_tenant on notes using (tenant_id is not null)' });
+    await prepareTenantRole(database);
+    expect(await canRead(database, role, 'notes')).toBe(true);
+  });
+
+  it('has nothing to do with tables of other programs, nor have the migrations', async () => {
+    const owned = await ownedDatabase(serverUrl ?? '');
+    const name = new URL(owned.url).pathname.slice(1);
+    const adminUrl = `${serverUrl}/${name}`;
+    const database = connect(owned.url);
+    closing.unshift(owned.drop);
+    await run(adminUrl, 'create table t (tenant_id text); create table "Mixed" (tenant_id uuid)');
+    await run(owned.url, 'create table "Own" (tenant_id uuid)');
+    await migrate(database);
+    const role = `${name}_tenant`;
+    expect(await prepareTenantRole(database)).toEqual({ role });
+    await run(adminUrl, 'create table devices_backup as select * from devices');
+    await run(owned.url, 'create table devices_copy as select * from devices');
+    // Another program may use row-level security too.
+    await run(adminUrl, 'create policy rows_of_tenant on "Mixed"; alter table "Mixed" enable row level security');
+    expect(await prepareTenantRole(database)).toEqual({ role });
+    for (const table of ['t', '"Mixed"', '"Own"', 'devices_backup', 'devices_copy']) {
+      expect(await canRead(database, role, table), table).toBe(false);
+    }
+    expect(await canRead(database, role, 'devices')).toBe(true);
+    const secured = `select from pg_class where oid = 't'::regclass and relrowsecurity`;
+    expect(await database.read({ text: secured })).toEqual([]);
+  });
+
+  it('can be used with a schema whose name has capital letters', async () => {
+    const owned = await ownedDatabase(serverUrl ?? '');
+    closing.unshift(owned.drop);
+    await run(owned.url, 'create schema "My-App"');
+    const url = new URL(owned.url);
+    url.searchParams.set('options', '-c search_path="My-App"');
+    const database = connect(url.href);
+    await migrate(database);
+    const role = `${url.pathname.slice(1)}_tenant`;
+    expect(await prepareTenantRole(database)).toEqual({ role });
+    database.setTenantRole(role);
+    const statement = { text: 'select id from homes', scope: { tenantId: newId() } };
+    expect(await database.read(statement)).toEqual([]);
+  });
+
+  it('is not used if its search path leads to other tables', async () => {
+    const { database, url, role } = await open();
+    await prepareTenantRole(database);
+    await run(url, `create schema ${role}; grant usage on schema ${role} to ${role}`);
+    await run(url, `create table ${role}.devices (like public.devices)`);
+    expect(await prepareTenantRole(database)).toMatchObject({ problem: expect.stringContaining('search path') });
+    await run(url, `drop schema ${role} cascade`);
+    expect(await prepareTenantRole(database)).toEqual({ role });
+  });
+
+  it('is not used, and gets nothing, if it can log in', async () => {
+    const { database, role, owner, asAdmin } = await open();
+    await asAdmin(`create role ${role} login role ${owner}`);
+    expect(await prepareTenantRole(database)).toMatchObject({ problem: expect.stringContaining('can log in') });
+    expect(await canRead(database, role, 'devices')).toBe(false);
   });
 
   it('reads no table without a policy except the times of presence', async () => {

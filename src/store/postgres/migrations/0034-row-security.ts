@@ -7,25 +7,26 @@
  * that was local to a transaction is an empty text after it.
  *
  * The tables are locked in the order of the group commit's statement, so that a deadlock is unlikely; a lock that does not
- * come in time repeats the migration.
+ * come in time repeats the migration. They are named, because the schema may contain tables of other programs.
  */
 export const rowSecurity = `
 do $$
 declare
   relation text;
-  committed text[] := array['devices', 'commands', 'tenants', 'plans', 'journal', 'manifests', 'users', 'proposals', 'change_requests'];
 begin
-  for relation in
-    select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid
-    where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p')
-      and a.attname = 'tenant_id' and not a.attisdropped
-    order by array_position(committed, c.relname::text) nulls last, c.relname
-  loop
+  foreach relation in array array[
+    'devices', 'commands', 'tenants', 'plans', 'journal', 'manifests', 'users', 'proposals', 'change_requests',
+    'api_keys', 'audit', 'audit_blocks', 'audit_heads', 'ca_subjects', 'ca_verifications', 'device_cas',
+    'device_certificates', 'firmware', 'firmware_keys', 'firmware_signing', 'group_members', 'groups', 'homes',
+    'invitations', 'memories', 'rooms'
+  ] loop
     execute format('alter table %I enable row level security', relation);
+    execute format('drop policy if exists rows_of_tenant on %I', relation);
     execute format('create policy rows_of_tenant on %I
       using (tenant_id = nullif(current_setting(''twinkeep.tenant'', true), '''')::uuid)', relation);
   end loop;
 end $$;
 alter table idempotency enable row level security;
+drop policy if exists row_of_statement on idempotency;
 create policy row_of_statement on idempotency using (digest = current_setting('twinkeep.idempotency', true));
 `;
