@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { Clock } from '../domain/clock.ts';
 import type { Lease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
+import type { Milliseconds } from '../domain/values.ts';
 import { MemoryCache } from './cache/memory-cache.ts';
 import { MemoryRateLimiter } from './cache/memory-rate-limiter.ts';
 import { NodeShareRateLimiter } from './cache/node-share-rate-limiter.ts';
@@ -97,10 +98,23 @@ async function secureRows(database: Database, { rowSecurity, log }: StoreOwner):
   await checkTableOwner(database);
   if (rowSecurity === 'off') return;
   const tenantRole = await prepareTenantRole(database);
-  if ('role' in tenantRole) return database.setTenantRole(tenantRole.role);
+  if ('role' in tenantRole) return database.setTenantRole(tenantRole.role, refusalReporter(log));
   const { problem } = tenantRole;
   if (rowSecurity === 'required') throw new RowSecurityUnavailable(`ROW_SECURITY=required is not possible: ${problem}`);
   log.warn({ problem }, 'row-level security is not in use');
+}
+
+/** Each request of a tenant may fail for this reason, so it is logged once in a minute. */
+const REFUSAL_LOG_MS: Milliseconds = 60_000;
+
+function refusalReporter(log: Log): (error: Error) => void {
+  let nextAt = 0;
+  return (error) => {
+    const now = performance.now();
+    if (now < nextAt) return;
+    nextAt = now + REFUSAL_LOG_MS;
+    log.error({ err: error }, 'row-level security: the database refused the role of tenants or a privilege of it');
+  };
 }
 
 /** Like `openStoreAndDatabase`, for a program that does not act as the active process. */

@@ -65,13 +65,31 @@ describe.runIf(serverUrl)('row-level security under the assembled service', () =
     for (const close of closing.splice(0).reverse()) await close();
   });
 
-  it('shows a tenant its own rows alone where each list has lost its condition on the tenant', async () => {
+  const makeOwned = async () => {
     const deployment = await makePostgresDeployment(true);
     if (deployment === null) throw new Error('PostgreSQL is not installed');
     // As a role that is no superuser, like that of a deployment.
     const owned = await ownedDatabase(serverUrl ?? '');
     closing.push(deployment.remove, owned.drop);
-    const env = { ...deployment.env, DATABASE_URL: owned.url };
+    return { owned, env: { ...deployment.env, DATABASE_URL: owned.url } };
+  };
+
+  it('answers 503 while the service may not use the role of tenants', async () => {
+    const { owned, env } = await makeOwned();
+    const at = await startService({ ...env, ROW_SECURITY: 'required' });
+    closing.push(at.stop);
+    const { token } = await at.owner('owner');
+    const role = `${new URL(owned.url).pathname.slice(1)}_tenant`;
+    const status = async () => (await at.api(token).get('/v1/devices')).status;
+    expect(await status()).toBe(200);
+    await owned.asAdmin(`revoke ${role} from ${owned.owner}`);
+    expect(await status()).toBe(503);
+    await owned.asAdmin(`grant ${role} to ${owned.owner}`);
+    expect(await status()).toBe(200);
+  });
+
+  it('shows a tenant its own rows alone where each list has lost its condition on the tenant', async () => {
+    const { env } = await makeOwned();
     forgetTenants();
     const at = await startService({ ...env, ROW_SECURITY: 'required' });
     closing.push(at.stop);

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, inject, it } from 'vitest';
+import { StoreUnavailable } from '../../src/store/contract.ts';
 import { SocketLock } from '../../src/store/lock/socket-lock.ts';
 import { openStoreAndDatabase, type RowSecurity, type StoreOwner } from '../../src/store/open.ts';
 import { newId } from '../support/actor-commits.ts';
@@ -47,7 +48,7 @@ describe.runIf(serverUrl)('row-level security of a store that is opened', () => 
     const owner = { lock: new SocketLock('/nowhere'), log, signal: new AbortController().signal, rowSecurity };
     const { store } = await openStoreAndDatabase({ databaseUrl: url, dataDir: '/nowhere' }, owner);
     closing.push(() => store.close());
-    return { store, warnings: lines.filter(({ level }) => level === 'warn') };
+    return { store, lines, warnings: lines.filter(({ level }) => level === 'warn') };
   }
 
   it('needs no superuser', async () => {
@@ -66,5 +67,33 @@ describe.runIf(serverUrl)('row-level security of a store that is opened', () => 
     expect((await store.records.homes(newId(), 10)).items).toEqual([]);
     await expect(open(url, 'required')).rejects.toThrow('ROW_SECURITY=required is not possible: permission denied');
     expect((await open(url, 'off')).warnings).toEqual([]);
+  });
+
+  it('answers like a store that is unavailable while the role or a privilege is missing, and logs it', async () => {
+    const { url, drop, owner, asAdmin } = await ownedDatabase(serverUrl ?? '');
+    closing.push(drop);
+    const { store, lines } = await open(url, 'required');
+    const role = `${new URL(url).pathname.slice(1)}_tenant`;
+    const home = { id: newId(), tenantId: newId(), name: 'A', timezone: null, createdAt: 1_000 };
+    const refused = async (message: string) => {
+      const calls = [store.records.homes(home.tenantId, 10), store.records.insertHome(home, null)];
+      for (const { reason } of (await Promise.allSettled(calls)) as PromiseRejectedResult[]) {
+        expect(reason).toBeInstanceOf(StoreUnavailable);
+        expect(reason.message).toContain(message);
+      }
+    };
+    expect((await store.records.homes(home.tenantId, 10)).items).toEqual([]);
+    await asAdmin(`revoke ${role} from ${owner}`);
+    await refused(`permission denied to set role "${role}"`);
+    await asAdmin(`grant ${role} to ${owner}`);
+    await sql(url, `revoke all on homes from ${role}`);
+    await refused('permission denied for table homes');
+    await sql(url, `grant select, insert on homes to ${role}`);
+    expect((await store.records.homes(home.tenantId, 10)).items).toEqual([]);
+    await sql(url, `drop owned by ${role}`);
+    await asAdmin(`drop role ${role}`);
+    await refused(`role "${role}" does not exist`);
+    const errors = lines.filter(({ level }) => level === 'error');
+    expect(errors).toMatchObject([{ fields: { err: { message: expect.stringContaining('permission denied') } } }]);
   });
 });

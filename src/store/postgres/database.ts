@@ -4,7 +4,7 @@ import { type BackoffLimits, backoffDelay } from '../../domain/backoff.ts';
 import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import { isUuid } from '../../domain/uuid.ts';
 import { StoreUnavailable } from '../contract.ts';
-import { faultOf, isConnectionLost, unavailable } from './faults.ts';
+import { faultOf, isConnectionLost, TenantRoleRefused, unavailable } from './faults.ts';
 import { PreparedStatements } from './prepared-statements.ts';
 import type { ServerSessions } from './server-sessions.ts';
 import { TenantQueries, type TenantScope } from './tenant-query.ts';
@@ -47,8 +47,11 @@ export interface Database extends SizeReporter {
   readonly preparedStatements: number;
   /** Discards the plans of all prepared statements, because the tables have grown. */
   discardPlans(): void;
-  /** From now on statements with a `scope` run as this role, which row-level security limits to the rows of a tenant. */
-  setTenantRole(role: string): void;
+  /**
+   * From now on statements with a `scope` run as this role, which row-level security limits to the rows of a tenant.
+   * `onRefused` is called when the server refuses the role or one of its privileges.
+   */
+  setTenantRole(role: string, onRefused?: (error: StoreUnavailable) => void): void;
   close(): Promise<void>;
 }
 
@@ -76,6 +79,7 @@ export class PooledDatabase implements Database {
   readonly #afterClose: () => Promise<void>;
   readonly #statements = new PreparedStatements();
   #tenantQueries: TenantQueries | null = null;
+  #onRoleRefused: (error: StoreUnavailable) => void = () => {};
   #closed = false;
 
   /**
@@ -107,7 +111,8 @@ export class PooledDatabase implements Database {
     this.#statements.discardPlans();
   }
 
-  setTenantRole(role: string): void {
+  setTenantRole(role: string, onRefused: (error: StoreUnavailable) => void = () => {}): void {
+    this.#onRoleRefused = onRefused;
     this.#tenantQueries = new TenantQueries(role, (client, name) => this.#statements.add(client, name));
   }
 
@@ -171,7 +176,7 @@ export class PooledDatabase implements Database {
       } catch (error) {
         const wait = backoffDelay(failures, RETRY);
         const late = noRetry || this.#closed || performance.now() + wait > until;
-        if (late || !(error instanceof StoreUnavailable)) throw error;
+        if (late || !(error instanceof StoreUnavailable) || error instanceof TenantRoleRefused) throw error;
         await pause(wait);
       }
     }
@@ -190,6 +195,10 @@ export class PooledDatabase implements Database {
       this.answeredStatements += 1;
       return result.rows;
     } catch (error) {
+      if (error instanceof TenantRoleRefused) {
+        this.#onRoleRefused(error);
+        throw error;
+      }
       broken = isConnectionLost(error);
       if (broken && writing) this.#sessions?.markLost(client);
       throw faultOf(error, writing);

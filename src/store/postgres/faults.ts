@@ -23,6 +23,26 @@ const transientCodes = /^(40|53|55|57|58|25006|XX)/;
 /** Message of `refuse` for a stored response that another attempt would replace; mapped to `IdempotencyConflict`. */
 export const IDEMPOTENCY_CONFLICT = 'another attempt stored a response for the idempotency key';
 
+/**
+ * The role of tenants is missing or lacks a privilege, which an administrator has to change. It had no effect, and is
+ * not retried like other failures of the store.
+ */
+export class TenantRoleRefused extends StoreUnavailable {}
+
+/** SQLSTATE of missing privileges, and of rows that a policy does not permit. */
+const INSUFFICIENT_PRIVILEGE = '42501';
+/** The server's function that reports missing privileges; its message depends on the server's language. */
+const REPORTS_PRIVILEGE = 'aclcheck_error';
+
+/** The fault for an error of a statement of a tenant if its role is the cause; `entered`: the statement ran as the role. */
+export function roleFault(error: unknown, entered: boolean): TenantRoleRefused | null {
+  if (!(error instanceof DatabaseError) || isConnectionLost(error)) return null;
+  const { code = 'XX000', message, routine } = error;
+  if (transientCodes.test(code)) return null;
+  if (entered && !(code === INSUFFICIENT_PRIVILEGE && routine === REPORTS_PRIVILEGE)) return null;
+  return new TenantRoleRefused(`${message} (${code})`, { cause: error });
+}
+
 /** True if the connection cannot be used again. */
 export const isConnectionLost = (error: unknown): boolean => !(error instanceof DatabaseError) || endsSession(error);
 

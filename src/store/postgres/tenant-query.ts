@@ -1,5 +1,6 @@
 import pg from 'pg';
 import type { Uuid } from '../../domain/values.ts';
+import { roleFault } from './faults.ts';
 
 /** The rows that a statement for one tenant may reach under row-level security. */
 export interface TenantScope {
@@ -41,6 +42,11 @@ class TenantQuery extends ExtendedQuery {
   readonly #scope: readonly string[];
   #hasEntered = false;
 
+  /** Whether the settings succeeded, so that a later error is one of the statement. */
+  get hasEntered(): boolean {
+    return this.#hasEntered;
+  }
+
   constructor(config: pg.QueryConfig, scope: readonly string[], callback: Callback) {
     super({ ...config, queryMode: 'extended' } as pg.QueryConfig, callback);
     this.#scope = scope;
@@ -72,7 +78,7 @@ class TenantQuery extends ExtendedQuery {
   }
 }
 
-/** Runs statements as the role of tenants. */
+/** Runs statements as the role of tenants. Throws `TenantRoleRefused` if the role is the cause, and errors of the driver. */
 export class TenantQueries {
   readonly #enter: string;
   /** Connections on which `ENTER` is prepared. */
@@ -92,13 +98,18 @@ export class TenantQueries {
   ): Promise<pg.QueryResult<Row>> {
     const values = scopeValues(scope);
     if (!this.#prepared.has(client)) {
-      await client.query({ name: ENTER, text: this.#enter, values });
+      await client.query({ name: ENTER, text: this.#enter, values }).catch((error: unknown) => {
+        throw roleFault(error, false) ?? error;
+      });
       this.#prepared.add(client);
       this.#onPrepared(client, ENTER);
     }
     return new Promise((resolve, reject) => {
-      const done: Callback = (error, result) => (error ? reject(error) : resolve(result as pg.QueryResult<Row>));
-      client.query(new TenantQuery(config, values, done));
+      const query = new TenantQuery(config, values, (error, result) => {
+        if (error) reject(roleFault(error, query.hasEntered) ?? error);
+        else resolve(result as pg.QueryResult<Row>);
+      });
+      client.query(query);
     });
   }
 }
