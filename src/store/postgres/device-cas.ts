@@ -87,6 +87,7 @@ const authorities = (database: Database): Authorities => ({
   async beginVerification({ tenantId, codeHash, createdBy, expiresAt }, most, now) {
     await database.write({
       name: 'ca_verification_insert',
+      scope: { tenantId },
       text: `with others as (
           select code_hash, expires_at, row_number() over (order by expires_at desc, code_hash collate "C") as n
           from ca_verifications where tenant_id = $1 and code_hash <> $2),
@@ -129,6 +130,7 @@ const authorities = (database: Database): Authorities => ({
   async list(tenantId) {
     const rows = await database.read<CaRow>({
       name: 'device_cas_list',
+      scope: { tenantId },
       text: `select ${caColumns} from device_cas where tenant_id = $1 order by created_at, id`,
       values: [tenantId],
     });
@@ -138,13 +140,14 @@ const authorities = (database: Database): Authorities => ({
   async find(tenantId, id) {
     const rows = await database.read<CaRow>({
       name: 'device_ca',
+      scope: { tenantId },
       text: `select ${caColumns} from device_cas where tenant_id = $1 and id = $2`,
       values: [tenantId, id],
     });
     return rows[0] === undefined ? null : caOf(rows[0]);
   },
 
-  count: (tenantId) => countRows(database, 'device_cas_count', 'device_cas where tenant_id = $1', [tenantId]),
+  count: (tenantId) => countRows(database, 'device_cas_count', 'device_cas where tenant_id = $1', [tenantId], tenantId),
 
   async bySubject(subjectHash) {
     const rows = await database.read<CaRow>({
@@ -158,6 +161,7 @@ const authorities = (database: Database): Authorities => ({
   async update({ tenantId, id, name, status, registration }) {
     const rows = await database.write({
       name: 'device_ca_update',
+      scope: { tenantId },
       text: `update device_cas set name = $3, status = $4, registration = $5::jsonb
         where tenant_id = $1 and id = $2 returning id`,
       values: [tenantId, id, name, status, json(registration)],
@@ -168,6 +172,7 @@ const authorities = (database: Database): Authorities => ({
   async delete(tenantId, id) {
     const rows = await database.write({
       name: 'device_ca_delete',
+      scope: { tenantId },
       text: 'delete from device_cas where tenant_id = $1 and id = $2 returning id',
       values: [tenantId, id],
     });
@@ -190,6 +195,7 @@ const subjects = (database: Database): Subjects => ({
   async bind({ caId, commonName, tenantId, deviceId, boundBy, boundAt }, replaced) {
     const rows = await database.write({
       name: 'ca_subject_bind',
+      scope: { tenantId },
       text: `insert into ca_subjects as s (${subjectColumns})
         values ($1::uuid, $2, $3::uuid, $4::uuid, $5::uuid, $6::bigint)
         on conflict (ca_id, common_name) do update
@@ -242,6 +248,7 @@ const certificates = (database: Database): Certificates => ({
     if (known !== null && known.deviceId !== null) return known;
     const rows = await database.write<CertificateRow>({
       name: 'device_certificate_use',
+      scope: { tenantId },
       text: `with old as (
           delete from device_certificates where (ca_id, serial_number) in (
             select ca_id, serial_number from device_certificates
@@ -276,6 +283,7 @@ const certificates = (database: Database): Certificates => ({
   async revoke({ tenantId, caId, serialNumber, revokedAt, revokedBy, reason }, most) {
     const rows = await database.write<{ outcome: 'revoked' | 'already' | 'full' }>({
       name: 'device_certificate_revoke',
+      scope: { tenantId },
       text: `with expired as (
           delete from device_certificates
           where ca_id = $2 and revoked_at is not null and not_after < $4 and serial_number <> $3),

@@ -1,9 +1,10 @@
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest';
+import type { DeviceCa } from '../../../src/domain/device-ca.ts';
 import type { Uuid } from '../../../src/domain/values.ts';
 import type { Store } from '../../../src/store/contract.ts';
 import { connectPostgres } from '../../../src/store/postgres/connect.ts';
-import type { Database } from '../../../src/store/postgres/database.ts';
+import type { Database, Statement } from '../../../src/store/postgres/database.ts';
 import { migrate } from '../../../src/store/postgres/migrate.ts';
 import { createStore } from '../../../src/store/postgres/store.ts';
 import { deviceCommit, newId } from '../../support/actor-commits.ts';
@@ -92,6 +93,45 @@ describe.runIf(serverUrl)('row-level security', () => {
     }
     await expect(read('delete from devices', a)).rejects.toThrow('permission denied for table devices');
     await expect(read('delete from audit', a)).rejects.toThrow('permission denied for table audit');
+  });
+
+  it('limits what is done with the CAs of a tenant, except lookups by CA, subject or device', async () => {
+    const unscoped: (string | undefined)[] = [];
+    const record = ({ name, scope }: Statement) => scope === undefined && unscoped.push(name);
+    const { read: send, write: change } = database;
+    const reads = vi.spyOn(database, 'read').mockImplementation((statement) => {
+      record(statement);
+      return send.call(database, statement) as never;
+    });
+    const writes = vi.spyOn(database, 'write').mockImplementation((statement) => {
+      record(statement);
+      return change.call(database, statement) as never;
+    });
+    const cas = store.deviceCas;
+    const [id, deviceId] = [newId(), newId()];
+    const ca: DeviceCa = {
+      ...{ id, tenantId: a, name: 'Factory', status: 'active', certificate: 'PEM', fingerprint: 'f' },
+      ...{ subjectHash: newId(), publicKeyHash: newId(), subject: 'CN=CA', notAfter: 99, registration: null },
+      ...{ createdBy: newId(), createdAt: 10 },
+    };
+    const subject = { caId: id, commonName: 'lamp', tenantId: a, deviceId, boundBy: null, boundAt: 10 };
+    const used = { caId: id, serialNumber: '01', tenantId: a, deviceId, commonName: 'lamp', fingerprint: 'f' };
+    const revocation = { tenantId: a, caId: id, serialNumber: '01', revokedAt: 12, revokedBy: newId(), reason: null };
+    try {
+      await cas.beginVerification({ tenantId: a, codeHash: 'c', createdBy: newId(), expiresAt: 20 }, 2, 10);
+      expect(await cas.insert(ca, { codeHash: 'c', now: 10, mostOfSubject: 2 })).toBe('inserted');
+      expect([await cas.list(a), await cas.find(a, id), await cas.count(a)]).toEqual([[ca], ca, 1]);
+      expect([await cas.list(b), await cas.find(b, id), await cas.count(b)]).toEqual([[], null, 0]);
+      expect(await cas.bind(subject, null)).toBe(true);
+      await cas.recordCertificate({ ...used, notAfter: 99 }, 11, { since: 0, most: 5 });
+      expect(await cas.revoke(revocation, 5)).toBe('revoked');
+      expect(await cas.update({ ...ca, name: 'Other' })).toBe(true);
+      expect(await cas.delete(a, id)).toBe(true);
+    } finally {
+      reads.mockRestore();
+      writes.mockRestore();
+    }
+    expect(unscoped).toEqual(['device_ca_insert', 'device_certificate']);
   });
 
   it('limits stored answers to the one that the statement writes', async () => {
