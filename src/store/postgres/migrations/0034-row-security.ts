@@ -21,12 +21,10 @@ begin
     'invitations', 'memories', 'rooms'
   ] loop
     execute format('alter table %I enable row level security', relation);
-    execute format('drop policy if exists rows_of_tenant on %I', relation);
     execute format('create policy rows_of_tenant on %I
       using (tenant_id = nullif(current_setting(''twinkeep.tenant'', true), '''')::uuid)', relation);
   end loop;
 end $$;
 alter table idempotency enable row level security;
-drop policy if exists row_of_statement on idempotency;
 create policy row_of_statement on idempotency using (digest = current_setting('twinkeep.idempotency', true));
 `;
