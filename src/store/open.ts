@@ -84,8 +84,8 @@ export async function openStoreAndDatabase(
       shared: fence !== null && fence.allShardsEpoch === null,
       ...(owner && { lockTimeoutMs: SCHEMA_LOCK_TIMEOUT_MS, retry: owner }),
     });
-    if (owner && databaseUrl !== null) await secureRows(database, owner);
-    const contracts = new WaitingContracts(database, waiting);
+    const secured = owner !== undefined && databaseUrl !== null && (await secureRows(database, owner));
+    const contracts = new WaitingContracts(database, waiting, secured ? () => grantAgain(database, owner) : undefined);
     return { store, database, contracts };
   } catch (error) {
     await database.close().catch(() => {});
@@ -93,15 +93,30 @@ export async function openStoreAndDatabase(
   }
 }
 
-/** Throws if the policies apply to the service itself, or if they are `required` and not possible. */
-async function secureRows(database: Database, { rowSecurity, log }: StoreOwner): Promise<void> {
+/**
+ * Whether statements of tenants run as a role of their own. Throws if the policies apply to the service itself, or if they
+ * are `required` and not possible.
+ */
+async function secureRows(database: Database, { rowSecurity, log }: StoreOwner): Promise<boolean> {
   await checkTableOwner(database);
-  if (rowSecurity === 'off') return;
+  if (rowSecurity === 'off') return false;
   const tenantRole = await prepareTenantRole(database);
-  if ('role' in tenantRole) return database.setTenantRole(tenantRole.role, refusalReporter(log));
+  if ('role' in tenantRole) {
+    database.setTenantRole(tenantRole.role, refusalReporter(log));
+    return true;
+  }
   const { problem } = tenantRole;
   if (rowSecurity === 'required') throw new RowSecurityUnavailable(`ROW_SECURITY=required is not possible: ${problem}`);
   log.warn({ problem }, 'row-level security is not in use');
+  return false;
+}
+
+/** Grants privileges for tables that a migration has made since the start. */
+async function grantAgain(database: Database, { log }: StoreOwner): Promise<void> {
+  const failed = (fields: object) =>
+    log.warn(fields, 'row-level security: privileges not granted after a migration; a restart grants them');
+  const tenantRole = await prepareTenantRole(database).catch((err: unknown) => failed({ err }));
+  if (tenantRole && 'problem' in tenantRole) failed(tenantRole);
 }
 
 /** Each request of a tenant may fail for this reason, so it is logged once in a minute. */

@@ -6,10 +6,13 @@ import type { Migration } from './migrations.ts';
 /** Contracts that this build knows and that are not applied, because nodes of older builds are alive. */
 export class WaitingContracts {
   readonly #database: Database;
+  readonly #afterApply: () => Promise<void>;
   #waiting: readonly Migration[];
 
-  constructor(database: Database, waiting: readonly Migration[]) {
+  /** `afterApply` prepares tables that are new or replaced; it does not reject. */
+  constructor(database: Database, waiting: readonly Migration[], afterApply: () => Promise<void> = async () => {}) {
     this.#database = database;
+    this.#afterApply = afterApply;
     this.#waiting = waiting;
   }
 
@@ -28,7 +31,9 @@ export class WaitingContracts {
       lockTimeoutMs: SCHEMA_LOCK_TIMEOUT_MS,
     });
     this.#waiting = waiting;
-    return before.filter((id) => !this.ids.includes(id));
+    const applied = before.filter((id) => !this.ids.includes(id));
+    if (applied.length > 0) await this.#afterApply();
+    return applied;
   }
 
   /** Forgets those that another node has applied. */

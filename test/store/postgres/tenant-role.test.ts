@@ -3,7 +3,9 @@ import { afterEach, describe, expect, inject, it } from 'vitest';
 import { connectPostgres } from '../../../src/store/postgres/connect.ts';
 import type { Database } from '../../../src/store/postgres/database.ts';
 import { migrate } from '../../../src/store/postgres/migrate.ts';
+import { type Migration, SCHEMA_LEVEL } from '../../../src/store/postgres/migrations.ts';
 import { checkTableOwner, NotTableOwner, prepareTenantRole } from '../../../src/store/postgres/tenant-role.ts';
+import { WaitingContracts } from '../../../src/store/postgres/waiting-contracts.ts';
 import { newId } from '../../support/actor-commits.ts';
 import { ownedDatabase } from '../../support/store.ts';
 
@@ -85,6 +87,24 @@ describe.runIf(serverUrl)('the role of tenants', () => {
     await database.write({ text: 'create policy rows_of_tenant on notes using (tenant_id is not null)' });
     await prepareTenantRole(database);
     expect(await canRead(database, role, 'notes')).toBe(true);
+  });
+
+  it('gets what it needs in a table that a contract replaces, on the node that applies it', async () => {
+    const { database, role } = await open();
+    await prepareTenantRole(database);
+    const contract: Migration = {
+      ...{ id: SCHEMA_LEVEL + 1, name: 'other signing', change: 'contract' },
+      sql: `drop table firmware_signing;
+        create table firmware_signing (tenant_id uuid primary key);
+        alter table firmware_signing enable row level security;
+        create policy rows_of_tenant on firmware_signing using (tenant_id is not null)`,
+    };
+    const contracts = new WaitingContracts(database, [contract], async () => {
+      expect(await canRead(database, role, 'firmware_signing')).toBe(false);
+      await prepareTenantRole(database);
+    });
+    expect(await contracts.apply()).toEqual([contract.id]);
+    expect(await canRead(database, role, 'firmware_signing')).toBe(true);
   });
 
   it('has nothing to do with tables of other programs, nor have the migrations', async () => {
