@@ -11,6 +11,9 @@ const goesOn: readonly RegExp[] = [
   /^POST \/firmware\/check$/,
   /^POST \/(auth|tenant)\/.*revoke$/,
   /^POST \/device\/\{\w+\}\/revoke$/,
+  // A CA of devices is set inactive or deleted, and its certificates are revoked.
+  /^(PATCH|DELETE) \/cas\/\{\w+\}$/,
+  /^POST \/cas\/\{\w+\}\/revocations$/,
   /^POST \/commands\/\{\w+\}\/cancel$/,
   /^POST \/plans\/\{\w+\}\/cancel$/,
   /^POST \/(confirmations|change-requests|cognition\/proposals)\/\{\w+\}\/refuse$/,

@@ -48,8 +48,8 @@ const actorsKept: SourceChange = {
 };
 const criticalWrittenAgain: SourceChange = {
   file: 'src/machines/command-decisions.ts',
-  from: '  !isCritical(context) && deliveryOf(context).sessionId !== event.sessionId',
-  to: '  deliveryOf(context).sessionId !== event.sessionId',
+  from: '  !isCritical(context) &&\n',
+  to: '',
 };
 const criticalOfferedAgain: SourceChange = {
   file: 'src/store/postgres/commands.ts',

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import type { ChangeStatus } from '../../../src/domain/change-request.ts';
 import { commandStatuses } from '../../../src/domain/command.ts';
+import { caStatuses } from '../../../src/domain/device-ca.ts';
 import { firmwareStatuses } from '../../../src/domain/firmware.ts';
 import {
   executingStatuses,
@@ -38,6 +39,7 @@ eachDatabase('conditions of the schema', (backend) => {
     const waiting: ChangeStatus = 'awaiting_confirmation';
     expect(found.sort()).toEqual([
       `change_requests_waiting: ${waiting}`,
+      `device_cas: ${caStatuses.join(', ')}`,
       `firmware: ${firmwareStatuses.join(', ')}`,
       'firmware: released',
       'proposals_open: pending, done',

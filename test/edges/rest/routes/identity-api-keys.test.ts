@@ -56,6 +56,7 @@ describe('a new key', () => {
         last_used_at: null,
         expires_at: null,
         revoked_at: null,
+        restrict_to: null,
       },
     ]);
   });

@@ -223,12 +223,17 @@ describe('no other request leads to a dispatch', () => {
         {},
         { token: credentials[who] as string, headers },
       );
-    expect((await approve('the requester’s own key')).status).toBe(202);
+    const key = 'the requester’s own key';
+    const cookie = 'the requester by cookie';
+    expect((await approve(key)).status).toBe(202);
     await setConfirmers('person');
-    expect((await approve('the requester’s own key')).body.code).toBe('CONFIRMATION_FAILED');
-    expect((await approve('the requester by cookie')).headers.get('idempotent-replayed')).toBe('true');
+    expect((await approve(key)).body.code).toBe('CONFIRMATION_FAILED');
+    // An answer to a key is for this key alone.
+    expect((await approve(cookie)).status).toBe(409);
+    await setConfirmers('requester');
+    expect((await approve(key)).headers.get('idempotent-replayed')).toBe('true');
     await setConfirmers('another_principal');
-    expect((await approve('the requester by cookie')).body.code).toBe('CONFIRMATION_FAILED');
+    expect((await approve(cookie)).body.code).toBe('CONFIRMATION_FAILED');
   });
 
   it('a stored response of a confirmation by token is withheld from a key when the policy requires a person', async () => {
@@ -245,7 +250,9 @@ describe('no other request leads to a dispatch', () => {
     expect((await confirm('the requester’s own key')).status).toBe(202);
     await setConfirmers('person');
     expect((await confirm('the requester’s own key')).body.code).toBe('CONFIRMATION_FAILED');
-    expect((await confirm('the requester by token')).headers.get('idempotent-replayed')).toBe('true');
+    expect((await confirm('the requester by token')).status).toBe(409);
+    await setConfirmers('requester');
+    expect((await confirm('the requester’s own key')).headers.get('idempotent-replayed')).toBe('true');
   });
 
   it('the policy at the time of the confirmation decides, not the one at the request', async () => {
