@@ -77,11 +77,6 @@ export class CertificateAuthenticator {
     return null;
   }
 
-  /** Whether a session may stay open: its CA is active, and its certificate is not revoked. */
-  isInForce({ caId, serialNumber }: SessionCertificate): Promise<boolean> {
-    return this.#parts.services.store.deviceCas.isInForce(caId, serialNumber);
-  }
-
   /** The CA whose key signed the certificate. At most one can have it: a public key is registered once. */
   async #issuerOf(certificate: Certificate): Promise<IssuingCa | null> {
     for (const ca of await this.#parts.services.store.deviceCas.bySubject(certificate.issuerHash)) {

@@ -15,6 +15,7 @@ import type { MqttTransport } from '../shared/mqtt-client.ts';
 import type { IsEncrypted } from '../shared/transport-security.ts';
 import { Broker, type BrokerCallbacks } from './broker.ts';
 import { CertificateAuthenticator } from './certificate-authenticator.ts';
+import { CertificateChecks } from './certificate-checks.ts';
 import type { ClientConnection } from './client-connection.ts';
 import { CommandWriter } from './command-writer.ts';
 import { isDeviceKnownInactive, isTenantKnownInactive } from './device-access.ts';
@@ -121,6 +122,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
   readonly #devices = new DeviceSessionRegistry();
   readonly #userSessions: MqttUserSessions;
   readonly #authenticator: MqttAuthenticator;
+  readonly #certificateChecks: CertificateChecks;
   readonly #commandWriter: CommandWriter;
   readonly #receiver: MessageReceiver;
   readonly #connections = new Set<ClientConnection>();
@@ -147,6 +149,11 @@ export class MqttSessionLayer implements BrokerCallbacks {
       userSessions,
       limits,
       meter,
+      log,
+    });
+    this.#certificateChecks = new CertificateChecks({
+      store: services.store,
+      sessions: () => devices.all(),
       log,
     });
     const deviceSignIn = new DeviceAuthenticator(services, parts.signingKeys);
@@ -265,7 +272,8 @@ export class MqttSessionLayer implements BrokerCallbacks {
     // The key may have been rotated during the sign-in.
     const device = actors.peek<DeviceContext>({ kind: 'device', id: deviceId });
     if (device !== undefined) this.#keyChanged(device.snapshot.context);
-    this.#recheckCertificate(peer);
+    // The certificate may have been revoked during the sign-in.
+    void this.#certificateChecks.check(peer);
     connection.once('close', () => {
       peer.inbox.onPeerClosed();
       this.#devices.remove(peer);
@@ -368,7 +376,8 @@ export class MqttSessionLayer implements BrokerCallbacks {
     const unsubscribes = [
       invalidations.subscribe((invalidation) => {
         if (invalidation.about === 'user') this.#recheckUsers((session) => session.userId === invalidation.id);
-        else if (invalidation.about === 'ca') this.#recheckCertificates(invalidation.id);
+        else if (invalidation.about === 'ca')
+          void this.#certificateChecks.checkCa(invalidation.id, invalidation.serialNumber);
         else if (endsCredentials[invalidation.about]) this.#recheckUsers();
       }),
       actors.subscribe('command.write', this.#commandWriter.onCommandWrite),
@@ -408,21 +417,6 @@ export class MqttSessionLayer implements BrokerCallbacks {
     const now = this.#parts.services.clock.now();
     for (const session of this.#devices.all()) if (session.expiresAt <= now) session.end('expired');
     this.#recheckUsers();
-  }
-
-  /** Ends sessions whose certificate, or the CA of it, is no longer valid. */
-  #recheckCertificates(caId: Uuid): void {
-    for (const session of this.#devices.all())
-      if (session.certificate?.caId === caId) this.#recheckCertificate(session);
-  }
-
-  /** Also after a sign-in, during which the certificate may have been revoked. */
-  #recheckCertificate(session: DeviceSession): void {
-    const { certificate } = session;
-    if (certificate === null) return;
-    void this.#authenticator.isCertificateInForce(certificate).then((inForce) => {
-      if (!inForce) session.end('credential');
-    });
   }
 
   /** Ends user sessions whose credential is no longer valid. */

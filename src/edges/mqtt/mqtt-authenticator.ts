@@ -11,7 +11,7 @@ import type { ClientConnection } from './client-connection.ts';
 import { areFlagsSupported, type ConnectPacket, isJwtUsername } from './connect-checks.ts';
 import { isTenantActive, isTenantKnownInactive } from './device-access.ts';
 import type { DeviceAuthenticator } from './device-authenticator.ts';
-import { DeviceSession, type SessionCertificate } from './device-session.ts';
+import { DeviceSession } from './device-session.ts';
 import { FlowControl } from './flow-control.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { AckWriter } from './puback-queue.ts';
@@ -146,14 +146,6 @@ export class MqttAuthenticator {
       'mqtt user refused: MQTT_USER_TLS requires TLS, and the credential was sent without it',
     );
     this.#unloggedWithoutTls = 0;
-  }
-
-  /** Whether a certificate may keep its session; false if that cannot be checked now. */
-  isCertificateInForce(certificate: SessionCertificate): Promise<boolean> {
-    return this.#parts.certificateSignIn.isInForce(certificate).catch((error: unknown) => {
-      this.#parts.log.warn({ err: error }, 'certificate check failed; ending the session');
-      return false;
-    });
   }
 
   /** Whether a user's credential is still valid for its session; true if that cannot be checked now. */

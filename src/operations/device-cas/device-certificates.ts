@@ -162,7 +162,8 @@ export const revokeCertificate = operation({
     };
     if ((await store.deviceCas.revoke(revocation, MAX_REVOKED_CERTIFICATES)) === 'full')
       return refuse('CONFLICT', `${MAX_REVOKED_CERTIFICATES} certificates of the CA are revoked: replace the CA.`);
-    invalidations.publish({ about: 'ca', id: input.id });
+    // Also if it was revoked before: the request may be repeated because the answer to the first one was lost.
+    invalidations.publish({ about: 'ca', id: input.id, serialNumber });
     return done({ body: { status: 'revoked' as const, ca_id: input.id, serial_number: serialNumber } });
   },
 });
