@@ -6,8 +6,10 @@ import type { EpochMs, Milliseconds, Uuid } from './values.ts';
 export const CA_VERIFICATION_MS: Milliseconds = 24 * 60 * 60 * 1_000;
 /** Open verification codes of a tenant. */
 export const MAX_CA_VERIFICATIONS = 10;
-/** Registered CAs, of all tenants, that have the same subject: a sign-in tries each of them. */
-export const MAX_CAS_OF_SUBJECT = 32;
+/** Registered CAs of a tenant that have the same subject. */
+export const MAX_CAS_OF_SUBJECT = 4;
+/** CAs of all tenants with the same subject that a sign-in without a user name tries, the oldest ones. */
+export const MAX_TRIED_CAS = 32;
 /** Common names that belong to one device. */
 export const MAX_DEVICE_SUBJECTS = 20;
 /** Certificates kept for a device, without revoked ones: of older ones it is forgotten that they were used. */

@@ -5,7 +5,10 @@ import { join } from 'node:path';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { v7 } from 'uuid';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import type { DeviceCa } from '../../src/domain/device-ca.ts';
+import { type Certificate, parseCertificate } from '../../src/protocol/certificate.ts';
 import { packets } from '../edges/mqtt/client.ts';
 import { eventually } from '../support/clock.ts';
 import { register, waitForCommand } from '../support/device.ts';
@@ -68,6 +71,21 @@ describe.runIf(hasPrograms)('devices with certificates of a CA made by openssl',
       expect(await attempt(mine.issue(code))).toMatchObject({ status: 201 });
       expect(await attempt(mine.issue(code))).toMatchObject({ status: 400 });
       expect(await attempt(mine.issue(await newCode(owner)))).toMatchObject({ status: 409 });
+    });
+
+    it('is not prevented by 32 CAs of other tenants with the same subject; its devices name the tenant', async () => {
+      const mine = new OpensslCa(folder, 'Crowded CA');
+      const { subjectHash } = parseCertificate(mine.pem) as Certificate;
+      for (let n = 0; n < 32; n += 1) await insertForeignCa(subjectHash);
+      const { status, body } = await registerCa(owner, mine, mine.issue(await newCode(owner)));
+      expect([status, body.username_needed]).toEqual([201, true]);
+      const registration = { home_id: owner.homeId, device_type: 'smart_light' };
+      expect((await owner.patch(`/v1/cas/${body.id}`, { registration })).status).toBe(200);
+      const name = newName();
+      const files = mine.issue(name);
+      expect(await publish(files, 'state', { state: { on: true } })).toBe(NOT_AUTHORIZED);
+      expect(await publish(files, 'state', { state: { on: true } }, ['-u', owner.tenantId])).toBe(0);
+      expect(await deviceNamed(name)).toMatchObject({ name });
     });
 
     it('refuses a certificate that is none of a CA', async () => {
@@ -337,6 +355,18 @@ const registerCa = ({ post }: Owner, one: OpensslCa, proof: CertificateFiles) =>
   post('/v1/cas', {
     ...{ name: 'Factory', certificate: one.pem, verification_certificate: readFileSync(proof.cert, 'utf8') },
   });
+
+/** A CA of another tenant, older than those that tests register. */
+async function insertForeignCa(subjectHash: string): Promise<void> {
+  const { deviceCas } = at.services.store;
+  const [tenantId, codeHash] = [v7(), v7()];
+  await deviceCas.beginVerification({ tenantId, codeHash, createdBy: v7(), expiresAt: 2 }, 1, 1);
+  const ca: DeviceCa = {
+    ...{ id: v7(), tenantId, name: 'Factory', status: 'active', certificate: 'PEM', fingerprint: 'f', subjectHash },
+    ...{ publicKeyHash: v7(), subject: 'CN=CA', notAfter: 2, registration: null, createdBy: v7(), createdAt: 1 },
+  };
+  expect(await deviceCas.insert(ca, { codeHash, now: 1, mostOfSubject: 1 })).toBe('inserted');
+}
 
 async function registered(by: Owner, one: OpensslCa): Promise<string> {
   const { status, body } = await registerCa(by, one, one.issue(await newCode(by)));

@@ -87,11 +87,13 @@ export class MqttRouter {
   }
 
   #tenantOf({ username, password }: UncheckedCredentials, { address, certificate }: MqttClient): TenantHint {
-    if (certificate !== undefined && password === null && username !== USER)
+    // The tenant that a device with a certificate names is the only one whose CAs are tried.
+    const isNamed = username !== null && isUuid(username);
+    if (certificate !== undefined && password === null && username !== USER && !isNamed)
       return this.#parts.hints.ofCertificate(certificate);
     if (username === null) return null;
     if (username === USER) return password === null ? null : this.#parts.hints.ofCredential(`${password}`, address);
-    return isUuid(username) ? username : null;
+    return isNamed ? username : null;
   }
 
   async #forward(node: PeerNode, shard: number, { source, client, first }: PublicConnection): Promise<Attempt> {

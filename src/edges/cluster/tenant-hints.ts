@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { MAX_TRIED_CAS } from '../../domain/device-ca.ts';
 import { UUID } from '../../domain/uuid.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { isTicket, peekTicket } from '../../operations/identity/websocket-tickets.ts';
@@ -66,7 +67,9 @@ export class TenantHints {
   async ofCertificate(der: Buffer): Promise<Uuid | null> {
     const certificate = parseCertificate(der);
     if (certificate === null) return null;
-    const cas = await this.#parts.services.store.deviceCas.bySubject(certificate.issuerHash);
+    const cas = await this.#parts.services.store.deviceCas.bySubject(certificate.issuerHash, {
+      ...{ tenantId: null, most: MAX_TRIED_CAS },
+    });
     if (cas.length < 2) return cas[0]?.tenantId ?? null;
     const issuer = cas.find((ca) => {
       const authority = parseCertificate(ca.certificate);

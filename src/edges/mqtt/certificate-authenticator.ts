@@ -1,6 +1,7 @@
 import { referenceOf } from '../../domain/clock.ts';
-import { type DeviceCa, MAX_DEVICE_CERTIFICATES } from '../../domain/device-ca.ts';
+import { type DeviceCa, MAX_DEVICE_CERTIFICATES, MAX_TRIED_CAS } from '../../domain/device-ca.ts';
 import type { Log } from '../../domain/log.ts';
+import { isUuid } from '../../domain/uuid.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
@@ -28,7 +29,7 @@ export interface CertificateSignIn {
   sessionId: string;
   /** The client identifier of the CONNECT. */
   clientId: string;
-  /** None, or the id of the tenant. */
+  /** None, or the id of the tenant: then the CAs of that tenant alone are tried. */
   username: string | undefined;
   address: string;
 }
@@ -69,7 +70,7 @@ export class CertificateAuthenticator {
   /** Null if the sign-in is refused, without a reason. */
   async authenticate(signIn: CertificateSignIn): Promise<CertifiedDevice | null> {
     const certificate = CLIENT_ID.test(signIn.clientId) ? parseCertificate(signIn.certificate) : null;
-    const ca = certificate === null ? null : await this.#issuerOf(certificate);
+    const ca = certificate === null ? null : await this.#issuerOf(signIn, certificate);
     if (certificate === null || ca === null) return null;
     const identity = await this.#identify(certificate, ca, signIn);
     if (typeof identity !== 'string') return identity;
@@ -78,8 +79,10 @@ export class CertificateAuthenticator {
   }
 
   /** The CA whose key signed the certificate. At most one can have it: a public key is registered once. */
-  async #issuerOf(certificate: Certificate): Promise<IssuingCa | null> {
-    for (const ca of await this.#parts.services.store.deviceCas.bySubject(certificate.issuerHash)) {
+  async #issuerOf({ username }: CertificateSignIn, certificate: Certificate): Promise<IssuingCa | null> {
+    if (username !== undefined && !isUuid(username)) return null;
+    const of = { tenantId: username?.toLowerCase() ?? null, most: MAX_TRIED_CAS };
+    for (const ca of await this.#parts.services.store.deviceCas.bySubject(certificate.issuerHash, of)) {
       const authority = parseCertificate(ca.certificate);
       if (authority !== null && isIssuedBy(certificate, authority)) return { ...ca, authority };
     }
@@ -101,7 +104,6 @@ export class CertificateAuthenticator {
     if (problem !== null) return problem;
     const { commonName, serialNumber, fingerprint, notAfter } = certificate;
     if (commonName === null) return 'the subject has no common name, or several';
-    if (signIn.username !== undefined && signIn.username !== tenantId) return 'the user name is not the tenant';
     if (!isTenantActive(await services.actors.read<TenantContext>({ kind: 'tenant', id: tenantId })))
       return 'the tenant is not active';
     const bound = await this.#boundDevice(ca, commonName, { address: signIn.address, serialNumber });

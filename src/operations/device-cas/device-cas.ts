@@ -9,6 +9,7 @@ import {
   type DeviceCa,
   MAX_CA_VERIFICATIONS,
   MAX_CAS_OF_SUBJECT,
+  MAX_TRIED_CAS,
 } from '../../domain/device-ca.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
@@ -140,7 +141,14 @@ export const registerCa = operation({
   name: 'registerCa',
   summary: 'Register a CA whose certificates sign in devices, with proof that its key is yours',
   input: registerInput,
-  output: z.object({ status: z.literal('registered'), id: uuid, ca }),
+  output: z.object({
+    status: z.literal('registered'),
+    id: uuid,
+    ca,
+    username_needed: z.boolean().meta({
+      description: `Devices must send the tenant's id as the user name, because ${MAX_TRIED_CAS} or more older CAs have the same subject`,
+    }),
+  }),
   role: 'admin',
   scope: 'write:devices',
   changes: true,
@@ -176,7 +184,14 @@ export const registerCa = operation({
             ...{ notAfter: authority.notAfter, registration },
             ...{ createdBy: caller.principal.id, createdAt: clock.now() },
           };
-          const answer = { body: { status: 'registered' as const, id: one.id, ca: caOf(one) } };
+          const tried = { tenantId: null, most: MAX_TRIED_CAS };
+          const older = await store.deviceCas.bySubject(one.subjectHash, tried);
+          const answer = {
+            body: {
+              ...{ status: 'registered' as const, id: one.id, ca: caOf(one) },
+              username_needed: older.length >= MAX_TRIED_CAS,
+            },
+          };
           const proof = { codeHash: hash('sha256', code), now: clock.now(), mostOfSubject: MAX_CAS_OF_SUBJECT };
           switch (await store.deviceCas.insert(one, proof, idempotent?.toRow(answer))) {
             case 'inserted':
@@ -189,7 +204,7 @@ export const registerCa = operation({
             case 'same_subject':
               return refuse(
                 'CONFLICT',
-                'Too many CAs have this subject. Issue the CA certificate with another subject.',
+                `${MAX_CAS_OF_SUBJECT} CAs of this tenant have this subject. Delete one of them, or issue the CA certificate with another subject.`,
               );
             case 'taken':
               // Also for a CA of another tenant, which is not named.

@@ -38,7 +38,7 @@ export interface CertificateRevocation {
 export interface DeviceCaStore {
   /** Of the tenant's codes, the `most` that are valid for longest are kept; those that have ended at `now` are deleted. */
   beginVerification(verification: CaVerification, most: number, now: EpochMs): Promise<void>;
-  /** Uses up the code, whatever the answer, except for `same_subject`: the subject is that of `mostOfSubject` CAs. */
+  /** Uses up the code, whatever the answer, except for `same_subject`: the subject is that of `mostOfSubject` CAs of the tenant. */
   insert(
     ca: DeviceCa,
     code: { codeHash: string; now: EpochMs; mostOfSubject: number },
@@ -48,8 +48,8 @@ export interface DeviceCaStore {
   list(tenantId: Uuid): Promise<DeviceCa[]>;
   find(tenantId: Uuid, id: Uuid): Promise<DeviceCa | null>;
   count(tenantId: Uuid): Promise<number>;
-  /** CAs of all tenants with this subject. */
-  bySubject(subjectHash: string): Promise<DeviceCa[]>;
+  /** The `most` oldest CAs with this subject, of a tenant or, for null, of all. */
+  bySubject(subjectHash: string, { tenantId, most }: { tenantId: Uuid | null; most: number }): Promise<DeviceCa[]>;
   /** Writes name, status and registration rule. False if there is no such CA. */
   update(ca: DeviceCa): Promise<boolean>;
   /** Keeps subjects and certificates. False if there is no such CA. */

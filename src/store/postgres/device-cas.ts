@@ -105,7 +105,8 @@ const authorities = (database: Database): Authorities => ({
   async insert(ca, { codeHash, now, mostOfSubject }, idempotency) {
     const rows = await database.write<{ outcome: CaInsertion }>({
       name: 'device_ca_insert',
-      text: `with same as (select count(*) < $16::bigint as fits from device_cas where subject_hash = $7),
+      text: `with same as (select count(*) < $16::bigint as fits from device_cas
+          where tenant_id = $2 and subject_hash = $7),
         used as (
           delete from ca_verifications where tenant_id = $2 and code_hash = $14 and (select fits from same)
           returning expires_at),
@@ -149,11 +150,12 @@ const authorities = (database: Database): Authorities => ({
 
   count: (tenantId) => countRows(database, 'device_cas_count', 'device_cas where tenant_id = $1', [tenantId], tenantId),
 
-  async bySubject(subjectHash) {
+  async bySubject(subjectHash, { tenantId, most }) {
     const rows = await database.read<CaRow>({
       name: 'device_cas_by_subject',
-      text: `select ${caColumns} from device_cas where subject_hash = $1 order by created_at, id`,
-      values: [subjectHash],
+      text: `select ${caColumns} from device_cas where subject_hash = $1 and ($2::uuid is null or tenant_id = $2)
+        order by created_at, id limit $3`,
+      values: [subjectHash, tenantId, most],
     });
     return rows.map(caOf);
   },

@@ -61,15 +61,25 @@ eachStore('device CAs', (backend) => {
     expect(await cas().find(newId(), ca.id)).toBeNull();
   });
 
-  it('have each public key once, and a subject as often as given', async () => {
+  it('have each public key once, and a subject in a tenant as often as given', async () => {
     const { publicKeyHash, subjectHash } = await inserted();
-    const [taken, second, third] = [newId(), newId(), newId()];
-    await Promise.all([taken, second, third].map((tenantId) => begun(tenantId, 'code')));
+    const [taken, tenantId] = [newId(), newId()];
+    await begun(taken, 'code');
+    await begun(tenantId, 'a');
+    await begun(tenantId, 'b');
     expect(await cas().insert(one(taken, { publicKeyHash }), code('code'))).toBe('taken');
-    expect(await cas().insert(one(second, { subjectHash }), code('code'))).toBe('inserted');
-    expect(await cas().insert(one(third, { subjectHash }), code('code'))).toBe('same_subject');
-    expect(await cas().bySubject(subjectHash)).toHaveLength(2);
-    expect(await cas().insert(one(third), code('code'))).toBe('inserted');
+    const own = one(tenantId, { subjectHash, createdAt: 20 });
+    expect(await cas().insert(own, code('a', { mostOfSubject: 1 }))).toBe('inserted');
+    const more = one(tenantId, { subjectHash, createdAt: 15 });
+    expect(await cas().insert(more, code('b', { mostOfSubject: 1 }))).toBe('same_subject');
+    // The code is not used up.
+    expect(await cas().insert(more, code('b'))).toBe('inserted');
+    const found = async (of: string | null, most: number) =>
+      (await cas().bySubject(subjectHash, { tenantId: of, most })).map(({ createdAt }) => createdAt);
+    expect([await found(null, 9), await found(null, 2), await found(tenantId, 9), await found(tenantId, 1)]).toEqual([
+      ...[[10, 15, 20], [10, 15], [15, 20], [15]],
+    ]);
+    expect(await found(newId(), 9)).toEqual([]);
   });
 
   it('are changed and deleted by their tenant', async () => {

@@ -42,7 +42,9 @@ export const deviceCaStore = (session: Session): DeviceCaStore => ({
   insert: (ca, code, idempotency) =>
     session.write('deviceCas.insert', [ca, code, idempotency], (tables, input, code, also) => {
       const row = rowOf(caColumns, input);
-      const same = tables.deviceCas.where(({ subjectHash }) => subjectHash === row.subjectHash);
+      const isSame = ({ tenantId, subjectHash }: DeviceCa) =>
+        tenantId === row.tenantId && subjectHash === row.subjectHash;
+      const same = tables.deviceCas.where(isSame);
       if (same.length >= code.mostOfSubject) return 'same_subject';
       const used = tables.caVerifications.get(keyOf(row.tenantId, code.codeHash));
       tables.caVerifications.delete(keyOf(row.tenantId, code.codeHash));
@@ -72,9 +74,12 @@ export const deviceCaStore = (session: Session): DeviceCaStore => ({
       (tables, tenantId) => tables.deviceCas.where((one) => one.tenantId === tenantId).length,
     ),
 
-  bySubject: (subjectHash) =>
-    session.read('deviceCas.bySubject', [subjectHash], (tables, subjectHash) =>
-      tables.deviceCas.where((one) => one.subjectHash === subjectHash).sort(byAge),
+  bySubject: (subjectHash, of) =>
+    session.read('deviceCas.bySubject', [subjectHash, of], (tables, subjectHash, { tenantId, most }) =>
+      tables.deviceCas
+        .where((one) => one.subjectHash === subjectHash && (tenantId === null || one.tenantId === tenantId))
+        .sort(byAge)
+        .slice(0, most),
     ),
 
   update: (ca) =>

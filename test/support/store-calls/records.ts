@@ -362,12 +362,14 @@ const others: Record<string, CallBuilder> = {
     return ({ deviceCas }) => deviceCas.revoke(revocation, 1 + c);
   },
   findDeviceCas:
-    (model, { a, b, c, tenant }) =>
+    (model, { a, b, c, tenant, flag }) =>
     async ({ deviceCas }) => [
       await deviceCas.list(model.id('tenant', tenant)),
       await deviceCas.find(model.id('tenant', tenant), model.id('ca', a)),
       await deviceCas.count(model.id('tenant', tenant)),
-      await deviceCas.bySubject(model.name('ca-subject', b)),
+      await deviceCas.bySubject(model.name('ca-subject', b), {
+        ...{ tenantId: flag ? model.id('tenant', tenant) : null, most: 1 + c },
+      }),
       await deviceCas.subject(model.id('ca', a), model.name('subject', b)),
       await deviceCas.countRegistered(model.id('ca', a)),
       await deviceCas.subjectsOf(model.id('device', c)),

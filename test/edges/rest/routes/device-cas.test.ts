@@ -1,5 +1,7 @@
 import { hash } from 'node:crypto';
+import { v7 } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type Certificate, parseCertificate } from '../../../../src/protocol/certificate.ts';
 import {
   around,
   CERT_SIGN,
@@ -34,6 +36,21 @@ const send = (proof: TestCertificate, more: object = {}, tenant = mine) =>
     ...{ name: 'Factory', certificate: authority.pem, verification_certificate: proof.pem, ...more },
   });
 const register = async (more: object = {}, tenant = mine) => send(issue(authority, await codeOf(tenant)), more, tenant);
+/** Another tenant's CA with the same subject. */
+async function squat({ der }: TestCertificate): Promise<void> {
+  const { subjectHash } = parseCertificate(der) as Certificate;
+  const [tenantId, now] = [v7(), service.clock.now()];
+  const code = { tenantId, codeHash: v7(), createdBy: v7(), expiresAt: now + 1 };
+  await service.store.deviceCas.beginVerification(code, 10, now);
+  await service.store.deviceCas.insert(
+    {
+      ...{ id: v7(), tenantId, name: 'Factory', status: 'active', certificate: 'PEM', fingerprint: 'f', subjectHash },
+      ...{ publicKeyHash: v7(), subject: 'CN=Test CA', notAfter: now, registration: null },
+      ...{ createdBy: v7(), createdAt: now - 1 },
+    },
+    { codeHash: code.codeHash, now, mostOfSubject: 1 },
+  );
+}
 const pathsOf = (errors: { path: string }[]) => errors.map(({ path }) => path);
 
 describe('a CA', () => {
@@ -70,6 +87,22 @@ describe('a CA', () => {
     const renewed = newAuthority({ keys: authority.keys, commonName: 'Renewed CA' });
     authority = renewed;
     expect((await register({}, other)).status).toBe(409);
+  });
+
+  it('is registered whatever other tenants have registered with its subject', async () => {
+    for (let n = 0; n < 32; n += 1) await squat(authority);
+    expect(await register()).toMatchObject({ status: 201, body: { username_needed: true } });
+    authority = newAuthority({ commonName: 'Its own name' });
+    expect(await register()).toMatchObject({ status: 201, body: { username_needed: false } });
+  });
+
+  it('is one of four at most of its tenant with the same subject', async () => {
+    for (let n = 0; n < 4; n += 1) {
+      authority = newAuthority({ commonName: 'Plant' });
+      expect((await register()).status).toBe(201);
+    }
+    authority = newAuthority({ commonName: 'Plant' });
+    expect(await register()).toMatchObject({ status: 409, body: { code: 'CONFLICT' } });
   });
 
   it('is registered at most ten times, by the quota', async () => {
