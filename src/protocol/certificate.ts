@@ -29,6 +29,8 @@ export interface Certificate {
   commonName: string | null;
   notBefore: EpochMs;
   notAfter: EpochMs;
+  /** Of its signature, in bytes. */
+  signatureLength: number;
   /** `basicConstraints` has `cA`. */
   isAuthority: boolean;
   /** Bits of `keyUsage`, the first one is the highest of the byte; null without the extension. */
@@ -59,15 +61,18 @@ const NAME_TYPES: ReadonlySet<number> = new Set([DER.UTF8_STRING, DER.PRINTABLE_
 const DIGITAL_SIGNATURE = 0x80;
 const KEY_CERT_SIGN = 0x04;
 
-/** RSA PKCS #1 v1.5 and ECDSA with SHA-256, 384 and 512, and Ed25519. */
-const SIGNATURE_ALGORITHMS: ReadonlySet<string | undefined> = new Set([
-  ...['1.2.840.113549.1.1.11', '1.2.840.113549.1.1.12', '1.2.840.113549.1.1.13'],
-  ...['1.2.840.10045.4.3.2', '1.2.840.10045.4.3.3', '1.2.840.10045.4.3.4', '1.3.101.112'],
+/** RSA PKCS #1 v1.5 and ECDSA with SHA-256, 384 and 512, and Ed25519, each with the type of its keys. */
+const SIGNATURE_ALGORITHMS: ReadonlyMap<string | undefined, 'rsa' | 'ec' | 'ed25519'> = new Map([
+  ...['1.2.840.113549.1.1.11', '1.2.840.113549.1.1.12', '1.2.840.113549.1.1.13'].map((oid) => [oid, 'rsa'] as const),
+  ...['1.2.840.10045.4.3.2', '1.2.840.10045.4.3.3', '1.2.840.10045.4.3.4'].map((oid) => [oid, 'ec'] as const),
+  ['1.3.101.112', 'ed25519'],
 ]);
 const CURVES: ReadonlySet<string | undefined> = new Set(['prime256v1', 'secp384r1', 'secp521r1']);
 const MIN_RSA_BITS = 2_048;
 /** Verifying with longer keys would take milliseconds. */
 const MAX_RSA_BITS = 8_192;
+/** Usual exponents are 3 and 65537. Verifying takes a time that grows with the length of the exponent. */
+const MAX_RSA_EXPONENT = 2n ** 32n - 1n;
 const MAX_SUBJECT_LENGTH = 512;
 
 /** Parses one certificate in PEM or DER; null if it is malformed, or PEM with anything else but white space. */
@@ -84,7 +89,8 @@ const PEM = /^\s*-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICAT
 
 function read(x509: X509Certificate): Certificate {
   const bytes = x509.raw;
-  const [tbs] = childrenOf(bytes, rootOf(bytes, DER.SEQUENCE));
+  const [tbs, , signature] = childrenOf(bytes, rootOf(bytes, DER.SEQUENCE));
+  const signatureBits = withTag(signature, DER.BIT_STRING);
   const members = childrenOf(bytes, withTag(tbs, DER.SEQUENCE));
   // Version 1 has no version member, and no extensions.
   const [, , issuer, , subject, publicKey, ...rest] = members[0]?.tag === DER.CONTEXT_0 ? members.slice(1) : members;
@@ -103,6 +109,8 @@ function read(x509: X509Certificate): Certificate {
     notAfter: x509.validToDate.getTime(),
     // Throws for a key that cannot be decoded.
     keyProblem: keyProblemOf(x509),
+    // The first byte of a BIT STRING is the number of unused bits.
+    signatureLength: signatureBits.end - signatureBits.start - 1,
     ...extensionsIn(bytes, extensions),
   };
 }
@@ -181,12 +189,20 @@ export function deviceCertificateProblem(certificate: Certificate, now: EpochMs)
 export function isIssuedBy(certificate: Certificate, authority: Certificate): boolean {
   if (certificate.issuerHash !== authority.subjectHash) return false;
   // A key that is not supported is not used, because verifying with it may be slow.
-  if (authority.keyProblem !== null || !SIGNATURE_ALGORITHMS.has(certificate.x509.signatureAlgorithmOid)) return false;
+  if (authority.keyProblem !== null || !canHaveSigned(authority, certificate)) return false;
   try {
     return certificate.x509.checkIssued(authority.x509) && certificate.x509.verify(authority.x509.publicKey);
   } catch {
     return false;
   }
+}
+
+/** Whether the signature has the algorithm and length of the authority's key: one that has not need not be verified. */
+function canHaveSigned(authority: Certificate, { x509, signatureLength }: Certificate): boolean {
+  const { asymmetricKeyType, asymmetricKeyDetails } = authority.x509.publicKey;
+  if (SIGNATURE_ALGORITHMS.get(x509.signatureAlgorithmOid) !== asymmetricKeyType) return false;
+  // RFC 8017, section 8.2.2: a signature is as long as the modulus.
+  return asymmetricKeyType !== 'rsa' || signatureLength === Math.ceil((asymmetricKeyDetails?.modulusLength ?? 0) / 8);
 }
 
 function commonProblem(certificate: Certificate, now: EpochMs): string | null {
@@ -204,6 +220,7 @@ function keyProblemOf(x509: X509Certificate): string | null {
   switch (asymmetricKeyType) {
     case 'rsa':
       if (modulusLength < MIN_RSA_BITS || publicExponent < 3n) return 'has a weak key: RSA needs 2048 bits or more';
+      if (publicExponent > MAX_RSA_EXPONENT) return 'has an RSA key with a public exponent of more than 32 bits';
       return modulusLength > MAX_RSA_BITS ? 'has an RSA key of more than 8192 bits' : null;
     case 'ec':
       return CURVES.has(namedCurve) ? null : 'has a key on an unsupported curve: P-256, P-384 and P-521 are supported';

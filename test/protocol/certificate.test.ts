@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import {
   authorityProblem,
   type Certificate,
@@ -20,9 +20,11 @@ import {
   makeAuthority,
   makeCertificate,
   nameOf,
+  rsaKeys,
   SERVER_AUTH,
   SIGNATURE,
   type TestCertificate,
+  type TestKeys,
   tlv,
 } from '../support/certificates.ts';
 import { fc } from '../support/properties.ts';
@@ -123,6 +125,7 @@ describe('the certificate of a CA', () => {
     ['with an RSA key of 1024 bits', { keys: rsa(1_024) }, 'weak key'],
     ['on another curve', { keys: ecKeys('secp256k1') }, 'unsupported curve'],
     ['with a DSA-like key', { keys: generateKeyPairSync('rsa-pss', { modulusLength: 2_048 }) }, 'unsupported'],
+    ['with a long exponent', { keys: rsaKeys({ exponent: Buffer.alloc(5, 255) }) }, 'public exponent'],
     ['signed with SHA-1', { keys: rsa(2_048), hash: 'sha1' }, 'signature algorithm'],
     ['that has expired', { notAfter: NOW - 1_000 }, 'has expired'],
     ['that is not valid yet', { notBefore: NOW + 1_000 }, 'not valid yet'],
@@ -150,6 +153,7 @@ describe('the certificate of a device', () => {
     ['that has expired', { notAfter: NOW - 1_000 }, 'has expired'],
     ['that is not valid yet', { notBefore: NOW + 1_000 }, 'not valid yet'],
     ['with a weak key', { keys: rsa(1_024) }, 'weak key'],
+    ['with a long exponent', { keys: rsaKeys({ exponent: Buffer.alloc(100, 255) }) }, 'public exponent'],
     ['with a critical extension that is not known', { extensions: [extension('2a03', true, tlv(0x05))] }, 'critical'],
   ])('%s is refused', (_, options, reason) => {
     expect(problemOf(options)).toContain(reason);
@@ -171,6 +175,23 @@ describe('an issuer', () => {
 
   it('is not the certificate itself', () => {
     expect(isIssuedBy(parsed(makeCertificate({ commonName: 'Test CA' })), ca)).toBe(false);
+  });
+
+  it('not by a key of another type or length, with which it is not verified', () => {
+    const [short, long] = [rsaKeys(), rsaKeys({ bits: 3_072 })];
+    const ofKeys = (keys: TestKeys) => makeAuthority({ ...around(NOW), keys });
+    const unverified: [TestCertificate, TestCertificate][] = [
+      [ofKeys(short), ofKeys(long)],
+      [ofKeys(long), ofKeys(short)],
+      [authority, ofKeys(short)],
+      [ofKeys(short), authority],
+    ];
+    for (const [issuer, other] of unverified) {
+      const certificate = parsed(issue(issuer, 'a', around(NOW)));
+      const verify = vi.spyOn(certificate.x509, 'verify');
+      expect([isIssuedBy(certificate, parsed(other)), verify.mock.calls.length]).toEqual([false, 0]);
+      expect([isIssuedBy(certificate, parsed(issuer)), verify.mock.calls.length]).toEqual([true, 1]);
+    }
   });
 
   it('does not sign with SHA-1', () => {

@@ -1,4 +1,4 @@
-import { generateKeyPairSync, type KeyObject, randomBytes, sign, X509Certificate } from 'node:crypto';
+import { createPublicKey, generateKeyPairSync, type KeyObject, randomBytes, sign, X509Certificate } from 'node:crypto';
 
 /*
  * Certificates for tests, written in DER without a program: also those that `openssl` does not issue. Keys are P-256, unless
@@ -70,6 +70,14 @@ const time = (at: number): Buffer =>
   tlv(0x18, Buffer.from(`${new Date(at).toISOString().replaceAll(/[-:T]|\.\d+/g, '')}`));
 
 export const ecKeys = (namedCurve = 'prime256v1'): TestKeys => generateKeyPairSync('ec', { namedCurve });
+
+/** RSA keys; with `exponent`, the public key has this one instead of its own. */
+export function rsaKeys({ bits = 2_048, exponent }: { bits?: number; exponent?: Buffer } = {}): TestKeys {
+  const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: bits });
+  if (exponent === undefined) return { privateKey, publicKey };
+  const key = { ...publicKey.export({ format: 'jwk' }), e: exponent.toString('base64url') };
+  return { privateKey, publicKey: createPublicKey({ key, format: 'jwk' }) };
+}
 
 export function makeCertificate(options: CertificateOptions = {}): TestCertificate {
   const { commonName = 'Test', keys = ecKeys(), authority = false, keyUsage = null, purposes, serial } = options;

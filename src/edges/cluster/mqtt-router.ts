@@ -90,7 +90,7 @@ export class MqttRouter {
     // The tenant that a device with a certificate names is the only one whose CAs are tried.
     const isNamed = username !== null && isUuid(username);
     if (certificate !== undefined && password === null && username !== USER && !isNamed)
-      return this.#parts.hints.ofCertificate(certificate);
+      return this.#parts.hints.ofCertificate(certificate, address);
     if (username === null) return null;
     if (username === USER) return password === null ? null : this.#parts.hints.ofCredential(`${password}`, address);
     return isNamed ? username : null;

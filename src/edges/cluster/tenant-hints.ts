@@ -4,7 +4,7 @@ import { UUID } from '../../domain/uuid.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { isTicket, peekTicket } from '../../operations/identity/websocket-tickets.ts';
 import type { Services } from '../../operations/operation.ts';
-import { isIssuedBy, parseCertificate } from '../../protocol/certificate.ts';
+import { type Certificate, isIssuedBy, parseCertificate } from '../../protocol/certificate.ts';
 import type { Authenticator, CredentialOwner } from '../shared/authenticator.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import type { Cookies } from '../shared/cookies.ts';
@@ -16,7 +16,7 @@ export interface TenantHintParts {
   identity: Pick<Authenticator, 'ownerOf'>;
   services: Pick<Services, 'cookieSessions' | 'sealedCache' | 'store' | 'users'>;
   cookies: Pick<Cookies, 'read'>;
-  rateLimiter: Pick<RequestRateLimiter, 'signInRefusal'>;
+  rateLimiter: Pick<RequestRateLimiter, 'signInRefusal' | 'recordFailedSignIn'>;
   addressOf: AddressOf;
 }
 
@@ -63,10 +63,20 @@ export class TenantHints {
     return mapped(this.#ownerOfCredential(credential, address), (owner) => owner?.tenantId ?? null);
   }
 
-  /** The hint of a connection by TLS with a certificate (DER): the tenant of the CA that issued it. */
-  async ofCertificate(der: Buffer): Promise<Uuid | null> {
+  /**
+   * The hint of a connection by TLS with a certificate (DER): the tenant of the CA that issued it. A certificate without a
+   * CA counts as a failed sign-in of the client's `address`; none is looked up after too many.
+   */
+  async ofCertificate(der: Buffer, address: string): Promise<Uuid | null> {
+    const { rateLimiter } = this.#parts;
+    if (rateLimiter.signInRefusal(address) !== null) return null;
     const certificate = parseCertificate(der);
-    if (certificate === null) return null;
+    const tenantId = certificate === null ? null : await this.#tenantOfIssuer(certificate);
+    if (tenantId === null) rateLimiter.recordFailedSignIn(address);
+    return tenantId;
+  }
+
+  async #tenantOfIssuer(certificate: Certificate): Promise<Uuid | null> {
     const cas = await this.#parts.services.store.deviceCas.bySubject(certificate.issuerHash, {
       ...{ tenantId: null, most: MAX_TRIED_CAS },
     });

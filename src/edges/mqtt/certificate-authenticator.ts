@@ -1,4 +1,6 @@
+import { LRUCache } from 'lru-cache';
 import { referenceOf } from '../../domain/clock.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import { type DeviceCa, MAX_DEVICE_CERTIFICATES, MAX_TRIED_CAS } from '../../domain/device-ca.ts';
 import type { Log } from '../../domain/log.ts';
 import { isUuid } from '../../domain/uuid.ts';
@@ -53,6 +55,8 @@ export interface CertificateAuthenticatorParts {
   log: Log;
 }
 
+const MAX_PARSED_AUTHORITIES = 1_000;
+
 /** Client identifiers are part of signed messages, in which `|` separates the fields. */
 const CLIENT_ID = /^[ -{}~]{0,128}$/;
 
@@ -62,9 +66,15 @@ const CLIENT_ID = /^[ -{}~]{0,128}$/;
  */
 export class CertificateAuthenticator {
   readonly #parts: CertificateAuthenticatorParts;
+  /** Parsed certificates of CAs, by fingerprint. They do not change; which CAs are registered is read from the store. */
+  readonly #authorities = new LRUCache<string, Certificate>({ max: MAX_PARSED_AUTHORITIES });
 
   constructor(parts: CertificateAuthenticatorParts) {
     this.#parts = parts;
+  }
+
+  sizes(): CollectionSizes {
+    return { mqtt_parsed_authorities: this.#authorities.size };
   }
 
   /** Null if the sign-in is refused, without a reason. */
@@ -83,10 +93,18 @@ export class CertificateAuthenticator {
     if (username !== undefined && !isUuid(username)) return null;
     const of = { tenantId: username?.toLowerCase() ?? null, most: MAX_TRIED_CAS };
     for (const ca of await this.#parts.services.store.deviceCas.bySubject(certificate.issuerHash, of)) {
-      const authority = parseCertificate(ca.certificate);
+      const authority = this.#authorityOf(ca);
       if (authority !== null && isIssuedBy(certificate, authority)) return { ...ca, authority };
     }
     return null;
+  }
+
+  #authorityOf({ fingerprint, certificate }: DeviceCa): Certificate | null {
+    const known = this.#authorities.get(fingerprint);
+    if (known !== undefined) return known;
+    const authority = parseCertificate(certificate);
+    if (authority !== null) this.#authorities.set(fingerprint, authority);
+    return authority;
   }
 
   /** The device, or why the certificate is refused. */

@@ -60,16 +60,17 @@ export class MqttAuthenticator {
   }
 
   sizes(): CollectionSizes {
-    const { deviceSignIn, rates, ackWriter } = this.#parts;
+    const { deviceSignIn, certificateSignIn, rates, ackWriter } = this.#parts;
     return {
       mqtt_rate_buckets: rates.size,
       mqtt_failure_buckets: this.#failures.size,
       ...deviceSignIn.sizes(),
+      ...certificateSignIn.sizes(),
       ...ackWriter.sizes(),
     };
   }
 
-  /** Never throws. Delays the response to failures beyond the rate of their address, never to a valid credential. */
+  /** Never throws. Delays the response to failures beyond the rate of their address, never to a valid key or token. */
   async signIn(connect: ConnectPacket, connection: ClientConnection): Promise<SignInOutcome> {
     const { limits, log } = this.#parts;
     const abort = new AbortController();
@@ -99,6 +100,10 @@ export class MqttAuthenticator {
 
   async #authenticateDevice(connect: ConnectPacket, connection: ClientConnection): Promise<SignInOutcome> {
     const { deviceSignIn, rates, ackWriter, limits } = this.#parts;
+    // Before its certificate is verified a client has proved nothing, and the work may be large. It should try again later.
+    const isByCertificate = connect.certificateClientId !== null;
+    if (isByCertificate && this.#failures.waitMs(networkOf(connection.address)) > MAX_FAILURE_DELAY_MS)
+      return 'unavailable';
     const identity =
       connect.certificateClientId === null
         ? await deviceSignIn.authenticate(connect)

@@ -1,4 +1,5 @@
 import { type Ticks, TokenBucket, type TokenRate } from '../../domain/token-bucket.ts';
+import type { Milliseconds } from '../../domain/values.ts';
 
 /** The rate limit of one key. */
 export type RateLimit = Pick<TokenBucket, 'take' | 'reserve'>;
@@ -29,6 +30,11 @@ export class TokenBuckets {
       return bucket;
     };
     return { take: () => current().take(), reserve: () => current().reserve() };
+  }
+
+  /** Milliseconds until a key has a token. */
+  waitMs(key: string): Milliseconds {
+    return this.#buckets.get(key)?.waitMs ?? 0;
   }
 
   get size(): number {

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { v7 } from 'uuid';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { peekBody } from '../../../src/edges/cluster/peek-body.ts';
 import { TenantHints } from '../../../src/edges/cluster/tenant-hints.ts';
 import { apiKeyVerifier } from '../../../src/edges/shared/api-key-verifier.ts';
@@ -19,6 +19,7 @@ import type { MemoryStore } from '../../support/memory-store.ts';
 let service: HttpService<MemoryStore>;
 let owner: { token: string; userId: string; tenantId: string };
 let operator: string;
+const client = '192.0.2.1';
 
 beforeAll(async () => {
   service = await startHttpService({ fixedRates: { signIns: 1 } });
@@ -230,15 +231,26 @@ describe('a certificate', () => {
         { codeHash: code.codeHash, now, mostOfSubject: 32 },
       );
     };
-    expect(await hints.ofCertificate(issue(issuers[0], 'lamp').der)).toBeNull();
+    expect(await hints.ofCertificate(issue(issuers[0], 'lamp').der, client)).toBeNull();
     await register(issuers[0], owner.tenantId);
-    expect(await hints.ofCertificate(issue(issuers[0], 'lamp').der)).toBe(owner.tenantId);
+    expect(await hints.ofCertificate(issue(issuers[0], 'lamp').der, client)).toBe(owner.tenantId);
     // Two CAs have the same name.
     await register(issuers[1], other.tenantId);
-    expect(await hints.ofCertificate(issue(issuers[0], 'lamp').der)).toBe(owner.tenantId);
-    expect(await hints.ofCertificate(issue(issuers[1], 'lamp').der)).toBe(other.tenantId);
-    expect(await hints.ofCertificate(issue(makeAuthority(), 'lamp').der)).toBeNull();
-    expect(await hints.ofCertificate(Buffer.from('no certificate'))).toBeNull();
+    expect(await hints.ofCertificate(issue(issuers[0], 'lamp').der, client)).toBe(owner.tenantId);
+    expect(await hints.ofCertificate(issue(issuers[1], 'lamp').der, client)).toBe(other.tenantId);
+    expect(await hints.ofCertificate(issue(makeAuthority(), 'lamp').der, client)).toBeNull();
+    expect(await hints.ofCertificate(Buffer.from('no certificate'), client)).toBeNull();
+  });
+
+  it('is not looked up after too many failed sign-ins of the address', async () => {
+    const { hints } = newNode();
+    const bySubject = vi.spyOn(service.store.deviceCas, 'bySubject');
+    const { der } = issue(makeAuthority({ commonName: 'Unknown CA' }), 'lamp');
+    // The limit is ten times the one for answers.
+    for (let n = 0; n < 12; n += 1) expect(await hints.ofCertificate(der, client)).toBeNull();
+    expect(bySubject).toHaveBeenCalledTimes(10);
+    await hints.ofCertificate(der, '198.51.100.1');
+    expect(bySubject).toHaveBeenCalledTimes(11);
   });
 });
 

@@ -9,6 +9,7 @@ import {
   extension,
   issue,
   makeAuthority,
+  rsaKeys,
   SIGNATURE,
   type TestCertificate,
 } from '../../../support/certificates.ts';
@@ -205,6 +206,7 @@ describe('the proof of possession', () => {
   it.each<[string, CertificateOptions]>([
     ['is none of a CA', { authority: false }],
     ['must not sign certificates', { keyUsage: SIGNATURE }],
+    ['has a key with a public exponent of 33 bits', { keys: rsaKeys({ exponent: Buffer.from('0100000001', 'hex') }) }],
     ['has expired', { notBefore: 0, notAfter: 1 }],
     [
       'has a critical extension that is not known',
