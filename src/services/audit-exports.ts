@@ -4,7 +4,7 @@ import type { Uuid } from '../domain/values.ts';
 
 /** Exports that one tenant, or the service, can run at the same time on this node. */
 const MAX_OF_TENANT = 2;
-/** Exports of this node together. Each reads the database as fast as its client takes the entries. */
+/** Exports of all tenants on this node; those of the service are beside them. Each reads the database as fast as its client takes the entries. */
 const MAX_OF_NODE = 8;
 const RETRY_AFTER_S = 10;
 
@@ -12,7 +12,7 @@ const RETRY_AFTER_S = 10;
 export class AuditExports implements SizeReporter {
   /** By tenant; null is the service. */
   readonly #running = new Map<Uuid | null, number>();
-  #total = 0;
+  #ofTenants = 0;
 
   /** Begins an export of a tenant, or of the service; the result ends it, and is called once. */
   begin(tenantId: Uuid | null): Outcome<() => void> {
@@ -25,13 +25,13 @@ export class AuditExports implements SizeReporter {
         { retryAfterS: RETRY_AFTER_S },
       );
     }
-    if (this.#total >= MAX_OF_NODE) {
+    if (tenantId !== null && this.#ofTenants >= MAX_OF_NODE) {
       return refuse('OVERLOADED', `The limit of simultaneous audit exports of a node is ${MAX_OF_NODE}. Retry later.`, {
         retryAfterS: RETRY_AFTER_S,
       });
     }
     this.#running.set(tenantId, running + 1);
-    this.#total += 1;
+    if (tenantId !== null) this.#ofTenants += 1;
     return done(() => this.#end(tenantId));
   }
 
@@ -43,6 +43,6 @@ export class AuditExports implements SizeReporter {
     const running = (this.#running.get(tenantId) ?? 0) - 1;
     if (running > 0) this.#running.set(tenantId, running);
     else this.#running.delete(tenantId);
-    this.#total -= 1;
+    if (tenantId !== null) this.#ofTenants -= 1;
   }
 }

@@ -1,0 +1,27 @@
+import { expect, it } from 'vitest';
+import { AuditExports } from '../../src/services/audit-exports.ts';
+
+/** `ok`, or the code of the refusal. */
+const begin = (exports: AuditExports, tenantId: string | null): string => {
+  const begun = exports.begin(tenantId);
+  return begun.ok ? 'ok' : begun.refusal.code;
+};
+
+it('a tenant has two exports at the same time, and all tenants of a node eight', () => {
+  const exports = new AuditExports();
+  const first = exports.begin('a');
+  expect([begin(exports, 'a'), begin(exports, 'a')]).toEqual(['ok', 'RATE_LIMIT_EXCEEDED']);
+  for (const tenantId of ['b', 'c', 'd', 'e', 'f', 'g']) expect(begin(exports, tenantId)).toBe('ok');
+  expect(begin(exports, 'h')).toBe('OVERLOADED');
+  if (first.ok) first.value();
+  expect([begin(exports, 'h'), begin(exports, 'i')]).toEqual(['ok', 'OVERLOADED']);
+});
+
+it('the service can export its own log while tenants use all their exports, and they while it does', () => {
+  const exports = new AuditExports();
+  expect(begin(exports, null)).toBe('ok');
+  for (const tenantId of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']) expect(begin(exports, tenantId)).toBe('ok');
+  expect([begin(exports, 'i'), begin(exports, null), begin(exports, null)]).toEqual([
+    ...['OVERLOADED', 'ok', 'RATE_LIMIT_EXCEEDED'],
+  ]);
+});
