@@ -17,9 +17,9 @@ export interface Certificate {
   x509: X509Certificate;
   /** SHA-256 of its DER, hex in lower case. */
   fingerprint: string;
-  /** Hex in upper case. */
+  /** Hex in upper case; a negative one begins with `-`. */
   serialNumber: string;
-  /** SHA-256 (hex) of the distinguished names in DER, and of the public key (SubjectPublicKeyInfo). */
+  /** SHA-256 (hex) of the distinguished names in DER, and of the public key, whatever its encoding. */
   issuerHash: string;
   subjectHash: string;
   publicKeyHash: string;
@@ -94,6 +94,8 @@ function read(x509: X509Certificate): Certificate {
   const members = childrenOf(bytes, withTag(tbs, DER.SEQUENCE));
   // Version 1 has no version member, and no extensions.
   const [, , issuer, , subject, publicKey, ...rest] = members[0]?.tag === DER.CONTEXT_0 ? members.slice(1) : members;
+  // Throws for a key that cannot be decoded.
+  const keyProblem = keyProblemOf(x509);
   const extensions = rest.find(({ tag }) => tag === DER.CONTEXT_3);
   const digestOf = ({ from, end }: DerElement) => hash('sha256', bytes.subarray(from, end));
   return {
@@ -102,13 +104,12 @@ function read(x509: X509Certificate): Certificate {
     serialNumber: serialNumberOf(x509.serialNumber) ?? x509.serialNumber,
     issuerHash: digestOf(withTag(issuer, DER.SEQUENCE)),
     subjectHash: digestOf(withTag(subject, DER.SEQUENCE)),
-    publicKeyHash: digestOf(withTag(publicKey, DER.SEQUENCE)),
+    publicKeyHash: keyProblem === null ? keyHashOf(x509) : digestOf(withTag(publicKey, DER.SEQUENCE)),
     subject: (x509.subject ?? '').replaceAll('\n', ', ').slice(0, MAX_SUBJECT_LENGTH),
     commonName: commonNameIn(bytes, withTag(subject, DER.SEQUENCE)),
     notBefore: x509.validFromDate.getTime(),
     notAfter: x509.validToDate.getTime(),
-    // Throws for a key that cannot be decoded.
-    keyProblem: keyProblemOf(x509),
+    keyProblem,
     // The first byte of a BIT STRING is the number of unused bits.
     signatureLength: signatureBits.end - signatureBits.start - 1,
     ...extensionsIn(bytes, extensions),
@@ -122,7 +123,9 @@ function commonNameIn(bytes: Buffer, name: DerElement): string | null {
       const [type, value] = childrenOf(bytes, withTag(attribute, DER.SEQUENCE));
       if (hexOf(bytes, withTag(type, DER.OBJECT_IDENTIFIER)) !== OID.commonName) continue;
       if (value === undefined || !NAME_TYPES.has(value.tag)) return null;
-      values.push(new TextDecoder('utf-8', { fatal: true }).decode(bytes.subarray(value.start, value.end)));
+      values.push(
+        new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes.subarray(value.start, value.end)),
+      );
     }
   }
   return values.length === 1 ? (values[0] ?? null) : null;
@@ -158,10 +161,13 @@ function extensionsIn(bytes: Buffer, explicit: DerElement | undefined): Extensio
   return found;
 }
 
-/** A serial number in hex as `Certificate.serialNumber` has it: whole bytes, without leading zeros. Null for other text. */
+/**
+ * A serial number in hex as `Certificate.serialNumber` has it: whole bytes, without leading zeros. Null for other text, and
+ * for more than 20 octets (RFC 5280, section 4.1.2.2).
+ */
 export function serialNumberOf(text: string): string | null {
   const digits = text.replaceAll(':', '').replace(/^0+(?=.)/, '');
-  if (!/^[0-9a-f]{1,42}$/i.test(digits)) return null;
+  if (!/^[0-9a-f]{1,40}$/i.test(digits)) return null;
   return (digits.length % 2 === 0 ? digits : `0${digits}`).toUpperCase();
 }
 
@@ -182,6 +188,9 @@ export function deviceCertificateProblem(certificate: Certificate, now: EpochMs)
   const isForClients =
     extendedKeyUsage === null ||
     extendedKeyUsage.some((oid) => oid === OID.clientAuth || oid === OID.anyExtendedKeyUsage);
+  // It could not be revoked.
+  if (serialNumberOf(certificate.serialNumber) === null)
+    return 'has a serial number that is negative or longer than 20 octets';
   return isForClients ? commonProblem(certificate, now) : 'extendedKeyUsage lacks clientAuth';
 }
 
@@ -229,6 +238,12 @@ function keyProblemOf(x509: X509Certificate): string | null {
     default:
       return 'has an unsupported key: RSA, EC and Ed25519 are supported';
   }
+}
+
+/** The same for each encoding of a key: a point of a curve may be compressed. The members are those of RFC 7638, section 3.2. */
+function keyHashOf(x509: X509Certificate): string {
+  const { crv, e, kty, n, x, y } = x509.publicKey.export({ format: 'jwk' });
+  return hash('sha256', JSON.stringify({ crv, e, kty, n, x, y }));
 }
 
 /** SHA-256 of an empty SEQUENCE. */

@@ -28,6 +28,8 @@ export interface ChannelMessageRefusal {
   messageId: string | null;
 }
 
+/** A message without a number gets the one after the last, so numbers beyond it must remain. */
+const MAX_SEQUENCE = 2 ** 52;
 const MEMBERS: ReadonlySet<string> = new Set(['message_id', 'sequence_number', 'timestamp', 'payload']);
 
 /** Reads a message that was published on `channel`. `times`: the clocks by one of which `timestamp` must be valid. */
@@ -47,6 +49,7 @@ export function readUnsignedMessage(
   const isValid =
     messageId !== null &&
     Number.isSafeInteger(sequence) &&
+    (sequence as number) <= MAX_SEQUENCE &&
     (timestamp === undefined || typeof timestamp === 'number') &&
     isObject(payload) &&
     Object.keys(message).every((name) => MEMBERS.has(name));

@@ -10,6 +10,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, i
 import type { DeviceCa } from '../../src/domain/device-ca.ts';
 import { type Certificate, parseCertificate } from '../../src/protocol/certificate.ts';
 import { packets } from '../edges/mqtt/client.ts';
+import { issue, makeAuthority, type TestCertificate } from '../support/certificates.ts';
 import { eventually } from '../support/clock.ts';
 import { register, waitForCommand } from '../support/device.ts';
 import { readDocument } from '../support/documented-session.ts';
@@ -261,6 +262,26 @@ describe.runIf(hasPrograms)('devices with certificates of a CA made by openssl',
       await refusesAndKeeps(name, { cert: chain, key: below.key });
     });
 
+    it('a certificate with an unusable common name, or with a serial number that cannot be revoked', async () => {
+      const maker = makeAuthority({ commonName: 'Careless CA' });
+      const makerId = await registered(owner, { pem: maker.pem } as OpensslCa, (code) => written(issue(maker, code)));
+      const registration = { home_id: owner.homeId, device_type: 'smart_light' };
+      expect((await owner.patch(`/v1/cas/${makerId}`, { registration })).status).toBe(200);
+      const before = (await owner.get('/v1/devices?limit=200')).body.devices.length;
+      const refused = [
+        issue(maker, 'lamp\u0000'),
+        issue(maker, '\ufefflamp'),
+        issue(maker, 'lamp', { serial: Buffer.from([0x80, 1]) }),
+        issue(maker, 'lamp', { serial: Buffer.alloc(21, 0x11) }),
+      ];
+      for (const one of refused) {
+        const { connack } = await dial(written(one), 'TLSv1.3');
+        expect(await connack).toBe(NOT_AUTHORIZED);
+      }
+      expect((await owner.get('/v1/devices?limit=200')).body.devices).toHaveLength(before);
+      expect(await (await dial(written(issue(maker, newName())), 'TLSv1.3')).connack).toBe(0);
+    });
+
     it('the user name of another tenant', async () => {
       const other = await at.owner();
       await refusesAndKeeps(name, files, ['-u', other.tenantId]);
@@ -368,8 +389,21 @@ async function insertForeignCa(subjectHash: string): Promise<void> {
   expect(await deviceCas.insert(ca, { codeHash, now: 1, mostOfSubject: 1 })).toBe('inserted');
 }
 
-async function registered(by: Owner, one: OpensslCa): Promise<string> {
-  const { status, body } = await registerCa(by, one, one.issue(await newCode(by)));
+/** A certificate that was made without `openssl`, in files. */
+function written({ pem, keys }: TestCertificate): CertificateFiles {
+  const made = mkdtempSync(join(folder, 'made-'));
+  const files = { cert: join(made, 'cert.pem'), key: join(made, 'key.pem') };
+  writeFileSync(files.cert, pem);
+  writeFileSync(files.key, keys.privateKey.export({ format: 'pem', type: 'pkcs8' }));
+  return files;
+}
+
+async function registered(
+  by: Owner,
+  one: OpensslCa,
+  prove: (code: string) => CertificateFiles = (code) => one.issue(code),
+): Promise<string> {
+  const { status, body } = await registerCa(by, one, prove(await newCode(by)));
   if (status !== 201) throw new Error(JSON.stringify(body));
   return body.id;
 }

@@ -91,6 +91,25 @@ describe('a certificate', () => {
   });
 });
 
+it('a byte order mark is part of a common name', () => {
+  expect(parsed(issue(authority, '\ufefflamp-1', around(NOW))).commonName).toBe('\ufefflamp-1');
+});
+
+it('a public key has one hash, also as a compressed point', () => {
+  const keys = ecKeys();
+  const point = keys.publicKey.export({ format: 'der', type: 'spki' }).subarray(-64);
+  const compressed = Buffer.concat([
+    Buffer.from('3039301306072a8648ce3d020106082a8648ce3d030107032200', 'hex'),
+    Buffer.from([2 + ((point.at(-1) as number) & 1)]),
+    point.subarray(0, 32),
+  ]);
+  const other = { ...keys, publicKey: { export: () => compressed } } as never;
+  const [one, two] = [parsed(makeAuthority({ keys })), parsed(makeAuthority({ keys: other }))];
+  expect([one.x509.raw.includes(compressed), two.x509.raw.includes(compressed)]).toEqual([false, true]);
+  expect(two.publicKeyHash).toBe(one.publicKeyHash);
+  expect(ca.publicKeyHash).not.toBe(one.publicKeyHash);
+});
+
 describe('a serial number', () => {
   it.each([
     ['4F2A', '4F2A'],
@@ -101,7 +120,8 @@ describe('a serial number', () => {
     ['', null],
     ['xyz', null],
     ['-1', null],
-    ['1'.repeat(43), null],
+    ['1'.repeat(40), '1'.repeat(40)],
+    ['1'.repeat(41), null],
   ])('%s is %s', (text, expected) => {
     expect(serialNumberOf(text)).toBe(expected);
   });
@@ -152,6 +172,8 @@ describe('the certificate of a device', () => {
     ['for servers only', { purposes: [SERVER_AUTH] }, 'clientAuth'],
     ['that has expired', { notAfter: NOW - 1_000 }, 'has expired'],
     ['that is not valid yet', { notBefore: NOW + 1_000 }, 'not valid yet'],
+    ['with a negative serial number', { serial: Buffer.from([0x80, 1]) }, 'serial number'],
+    ['with a serial number of 21 octets', { serial: Buffer.alloc(21, 0x11) }, 'serial number'],
     ['with a weak key', { keys: rsa(1_024) }, 'weak key'],
     ['with a long exponent', { keys: rsaKeys({ exponent: Buffer.alloc(100, 255) }) }, 'public exponent'],
     ['with a critical extension that is not known', { extensions: [extension('2a03', true, tlv(0x05))] }, 'critical'],

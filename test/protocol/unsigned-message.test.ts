@@ -43,6 +43,7 @@ describe('an unsigned message', () => {
     ['an empty message id', numbered({ message_id: '' }), null],
     ['a message id with a bar', numbered({ message_id: 'a|b' }), null],
     ['no sequence number', numbered({ sequence_number: undefined }), 'm1'],
+    ['a sequence number above 2^52', numbered({ sequence_number: 2 ** 52 + 1 }), 'm1'],
     ['a fraction as sequence number', numbered({ sequence_number: 1.5 }), 'm1'],
     ['a text as timestamp', numbered({ timestamp: 'now' }), 'm1'],
     ['a payload that is no object', numbered({ payload: [] }), 'm1'],

@@ -71,7 +71,7 @@ const time = (at: number): Buffer =>
 
 export const ecKeys = (namedCurve = 'prime256v1'): TestKeys => generateKeyPairSync('ec', { namedCurve });
 
-/** RSA keys; with `exponent`, the public key has this one instead of its own. */
+/** RSA keys; with `exponent`, the public key has this one instead of the real one. */
 export function rsaKeys({ bits = 2_048, exponent }: { bits?: number; exponent?: Buffer } = {}): TestKeys {
   const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: bits });
   if (exponent === undefined) return { privateKey, publicKey };

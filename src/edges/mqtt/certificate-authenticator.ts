@@ -11,6 +11,7 @@ import {
   type RegistrationServices,
   registerByCertificate,
 } from '../../operations/device-cas/certificate-registration.ts';
+import { displayName } from '../../operations/inputs.ts';
 import {
   authorityProblem,
   type Certificate,
@@ -122,8 +123,10 @@ export class CertificateAuthenticator {
     if (problem !== null) return problem;
     const { commonName, serialNumber, fingerprint, notAfter } = certificate;
     if (commonName === null) return 'the subject has no common name, or several';
-    if (!isTenantActive(await services.actors.read<TenantContext>({ kind: 'tenant', id: tenantId })))
-      return 'the tenant is not active';
+    if (!displayName.safeParse(commonName).success)
+      return 'the common name is blank, too long or has control characters';
+    const readTenant = () => services.actors.read<TenantContext>({ kind: 'tenant', id: tenantId });
+    if (!isTenantActive(await readTenant())) return 'the tenant is not active';
     const bound = await this.#boundDevice(ca, commonName, { address: signIn.address, serialNumber });
     if (!bound.ok) return bound.reason;
     const deviceId = bound.deviceId;
@@ -138,8 +141,12 @@ export class CertificateAuthenticator {
     // A device is reinstated without the certificates that it had.
     if ((stored.firstUsedAt ?? 0) <= revokedAt) return 'the device was revoked after the first use of the certificate';
     const { keyVersion } = device.snapshot.context.fixed;
-    // The device may have been revoked during the store calls.
-    const deviceNow = await services.actors.read<DeviceContext>({ kind: 'device', id: deviceId });
+    // The device or tenant may have been revoked or suspended during the store calls.
+    const [deviceNow, tenantNow] = await Promise.all([
+      services.actors.read<DeviceContext>({ kind: 'device', id: deviceId }),
+      readTenant(),
+    ]);
+    if (!isTenantActive(tenantNow)) return 'the tenant is not active';
     if (!isSessionKeyValid(deviceNow, { tenantId, keyVersion })) return 'the device is not active';
     return {
       ...{ deviceId, tenantId, clientId: signIn.sessionId, sentClientId: signIn.clientId, keyVersion, key: null },

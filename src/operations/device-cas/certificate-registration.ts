@@ -5,6 +5,7 @@ import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { SYSTEM, type Uuid } from '../../domain/values.ts';
 import type { DeviceContext, DeviceEvent } from '../../machines/device-types.ts';
 import type { DeviceKeyRow } from '../../machines/outputs.ts';
+import type { TenantContext } from '../../machines/tenant-types.ts';
 import { withinBetaLimit } from '../devices/beta-limit.ts';
 import { resolvePlacement, withPlacementLock } from '../homes/placement.ts';
 import { displayName } from '../inputs.ts';
@@ -41,9 +42,13 @@ export function registerByCertificate(
     const current = await store.deviceCas.find(ca.tenantId, ca.id);
     const rule = current?.status === 'active' ? current.registration : null;
     if (rule === null) return refuse('FORBIDDEN', 'The CA registers no devices.');
+    const tenant = await services.actors.read<TenantContext>({ kind: 'tenant', id: ca.tenantId });
+    if (tenant?.snapshot.value !== 'active') return refuse('FORBIDDEN', 'The tenant is not active.');
     const { maintenance_mode, registration_lock } = flags();
     if (maintenance_mode || registration_lock) return refuse('REGISTRATION_LOCKED', 'No devices are registered now.');
-    if (!displayName.safeParse(commonName).success) return refuse('FORBIDDEN', 'The common name cannot be a name.');
+    // An invisible character would make it look like another device's.
+    if (!displayName.safeParse(commonName).success || /\p{Cf}/u.test(commonName))
+      return refuse('FORBIDDEN', 'The common name cannot be a name.');
     if (rule.subjectPattern !== null && !matchesPattern(rule.subjectPattern, commonName))
       return refuse('FORBIDDEN', 'The common name does not match the pattern of the rule.');
     if ((await store.deviceCas.countRegistered(ca.id)) >= rule.maxDevices)
@@ -52,25 +57,31 @@ export function registerByCertificate(
       const place = { home_id: rule.homeId, room_id: rule.roomId };
       const placement = await resolvePlacement(services, ca.tenantId, place, { homeId: null, roomId: null });
       if (!placement.ok) return placement;
+      const registerDevice = () => register(services, { ...ca, registration: rule }, commonName, client);
+      // The process may have ended between the registration and the binding: that device is in the quota already.
+      const isRegistered = (await services.actors.read<DeviceContext>(deviceRefOf(ca, commonName))) !== null;
+      if (isRegistered) return registerDevice();
       const count = () => store.devices.count(ca.tenantId);
-      return withinQuota(services, ca.tenantId, 'devices', count, () =>
-        withinBetaLimit(services, () => register(services, { ...ca, registration: rule }, commonName, client)),
-      );
+      return withinQuota(services, ca.tenantId, 'devices', count, () => withinBetaLimit(services, registerDevice));
     });
   });
 }
 
+/** The same device again if the process ended before the subject was bound. */
+const deviceRefOf = ({ id, createdAt }: DeviceCa, commonName: string) =>
+  ({ kind: 'device', id: derivedId(createdAt, 'certificate', id, commonName) }) as const;
+
 async function register(
   services: Pick<RegistrationServices, 'actors' | 'audit' | 'clock' | 'manifests' | 'newId' | 'store'>,
-  { id: caId, tenantId, createdAt, registration }: DeviceCa & { registration: NonNullable<DeviceCa['registration']> },
+  ca: DeviceCa & { registration: NonNullable<DeviceCa['registration']> },
   commonName: string,
   { address, serialNumber }: RegisteringClient,
 ): Promise<Outcome<Uuid>> {
   const { actors, audit, clock, manifests, newId, store } = services;
+  const { id: caId, tenantId, registration } = ca;
   const { homeId, roomId, deviceType, setBy } = registration;
-  // The same id again if the process ended before the subject was bound.
-  const id = derivedId(createdAt, 'certificate', caId, commonName);
-  const ref = { kind: 'device', id } as const;
+  const ref = deviceRefOf(ca, commonName);
+  const { id } = ref;
   if ((await actors.read<DeviceContext>(ref)) === null) {
     const manifest = automaticManifest({ deviceId: id, tenantId, deviceType });
     const key = withoutKey(clock.now());
@@ -88,7 +99,11 @@ async function register(
     await actors.create(ref, event);
     if (manifest !== null) manifests.put(manifest);
   }
-  await store.deviceCas.bind({ caId, commonName, tenantId, deviceId: id, boundBy: null, boundAt: clock.now() }, null);
+  const subject = { caId, commonName, tenantId, deviceId: id, boundBy: null, boundAt: clock.now() };
+  if (!(await store.deviceCas.bind(subject, null))) {
+    const bound = await store.deviceCas.subject(caId, commonName);
+    return bound === null ? refuse('CONFLICT', 'The common name could not be bound.') : done(bound.deviceId);
+  }
   await audit.recordDone({
     ...{ tenantId, by: setBy, key: null, via: 'mqtt', action: 'registerDeviceByCertificate', subject: `device:${id}` },
     ...{ requestId: newId(), address, client: `certificate ${serialNumber} of CA ${caId}` },

@@ -1,0 +1,85 @@
+import { v7 } from 'uuid';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { DeviceCa } from '../../../src/domain/device-ca.ts';
+import { registerByCertificate } from '../../../src/operations/device-cas/certificate-registration.ts';
+import { type HttpService, startHttpService } from '../../support/http-service.ts';
+import { makeTestTenant, type TestTenant } from '../../support/test-tenant.ts';
+
+let service: HttpService;
+let mine: TestTenant;
+let ca: DeviceCa;
+
+beforeAll(async () => {
+  service = await startHttpService();
+});
+beforeEach(async () => {
+  mine = await makeTestTenant(service);
+  const { deviceCas } = service.store;
+  const { tenantId, homeId, userId } = mine;
+  const [codeHash, now] = [v7(), service.clock.now()];
+  await deviceCas.beginVerification({ tenantId, codeHash, createdBy: userId, expiresAt: now + 1 }, 1, now);
+  const rule = { homeId, roomId: null, deviceType: 'smart_light', subjectPattern: null, maxDevices: 5, setBy: userId };
+  ca = {
+    ...{ id: v7(), tenantId, name: 'Factory', status: 'active', certificate: 'PEM', fingerprint: 'f' },
+    ...{ subjectHash: v7(), publicKeyHash: v7(), subject: 'CN=CA', notAfter: now + 1, registration: rule },
+    ...{ createdBy: userId, createdAt: now },
+  };
+  await deviceCas.insert(ca, { codeHash, now, mostOfSubject: 1 });
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+afterAll(() => service.close());
+
+const register = (commonName: string) =>
+  registerByCertificate(service.services, ca, commonName, { address: '192.0.2.1', serialNumber: '01' });
+const devices = async () => (await mine.call('GET', '/devices')).body.devices;
+
+describe('a device', () => {
+  it('is registered once for a common name', async () => {
+    const first = await register('lamp-1');
+    expect(first).toMatchObject({ ok: true });
+    expect(await register('lamp-1')).toEqual(first);
+    expect(await devices()).toMatchObject([{ name: 'lamp-1' }]);
+  });
+
+  it.each(['\ufefflamp-1', 'lamp\u200b-1', ' '])('is not registered as %j', async (commonName) => {
+    expect(await register(commonName)).toMatchObject({ ok: false, refusal: { code: 'FORBIDDEN' } });
+    expect(await devices()).toEqual([]);
+  });
+
+  it('is not registered in a tenant that was suspended while another registration ran', async () => {
+    const ended = Promise.withResolvers<void>();
+    const other = service.services.locks.exclusive(`ca:${ca.id}`, () => ended.promise);
+    const registration = register('lamp-1');
+    const operator = await service.token('operator', { scope: 'platform:admin' });
+    const path = `/v1/admin/tenants/${mine.tenantId}/suspend`;
+    const suspended = await service.call('POST', path, { token: operator, body: { reason: 'Unpaid' } });
+    expect(suspended.status).toBe(200);
+    ended.resolve();
+    await other;
+    expect(await registration).toMatchObject({ ok: false, refusal: { code: 'FORBIDDEN' } });
+    expect(await service.store.devices.count(mine.tenantId)).toBe(0);
+  });
+
+  it('whose binding failed is bound at the next sign-in, also at the quota', async () => {
+    const bind = vi.spyOn(service.store.deviceCas, 'bind').mockRejectedValueOnce(new Error('The process ended'));
+    await expect(register('lamp-1')).rejects.toThrow('The process ended');
+    expect(bind).toHaveBeenCalledTimes(1);
+    const [device] = await devices();
+    vi.spyOn(service.store.devices, 'count').mockResolvedValue(1_000_000);
+    expect(await register('lamp-2')).toMatchObject({ ok: false, refusal: { code: 'QUOTA_REACHED' } });
+    expect(await register('lamp-1')).toEqual({ ok: true, value: device.id });
+  });
+
+  it('of a common name that was bound meanwhile is the one that it was bound to', async () => {
+    const { deviceCas } = service.store;
+    const other = await mine.register();
+    const bind = deviceCas.bind.bind(deviceCas);
+    vi.spyOn(deviceCas, 'bind').mockImplementationOnce(async (subject, replaced) => {
+      await bind({ ...subject, deviceId: other.device_id, boundBy: mine.userId }, null);
+      return bind(subject, replaced);
+    });
+    expect(await register('lamp-1')).toEqual({ ok: true, value: other.device_id });
+  });
+});
