@@ -118,7 +118,10 @@ async function makeIndexes(database: Database, { id, indexes }: Migration, { ret
     if ((await appliedMigrations(database)).has(id)) return;
     const names = indexes.map(({ name }) => name);
     retry?.log.info({ migration: id, indexes: names }, 'schema: making indexes');
-    if (await createIndexes(database, indexes)) return;
+    const attempt = () => createIndexes(database, indexes);
+    // It can be in a deadlock with a transaction that locks the table.
+    const fields = { migration: id };
+    if (await (retry === undefined ? attempt() : retryWhileLocked(attempt, retry, LOCK_PAUSES, fields))) return;
     await pause(backoffDelay(attempts, LOCK_PAUSES, 'half'), undefined, retry && { signal: retry.signal });
   }
 }

@@ -257,6 +257,19 @@ describe.runIf(serverUrl)('the migrations of the audit log', () => {
     expect(await other.read({ text: invalid })).toEqual([]);
   });
 
+  it('make an index again after a deadlock', async () => {
+    const { database, other } = await openBefore();
+    const deadlock = Object.assign(new Error('deadlock detected'), { code: '40P01' });
+    const session = vi.spyOn(database, 'session').mockRejectedValueOnce(deadlock);
+    const warn = vi.fn();
+    const log = { debug() {}, info() {}, warn, error() {} };
+    const { applied } = await migrate(database, { retry: { log, signal: new AbortController().signal } });
+    expect(applied).toBe(migrations.length - before.length);
+    expect(session.mock.calls.length).toBeGreaterThan(1);
+    expect(warn).toHaveBeenCalledTimes(1);
+    expect(await other.read({ text: 'select from pg_index where not indisvalid' })).toEqual([]);
+  });
+
   it('make the indexes once, when several nodes start at the same time', async () => {
     const { url, database, other } = await openBefore();
     const more = connectPostgres(url);
