@@ -72,7 +72,7 @@ describe('a device', () => {
     expect(await register('lamp-1')).toEqual({ ok: true, value: device.id });
   });
 
-  it('of a common name that was bound meanwhile is the one that it was bound to', async () => {
+  it('of a common name that was bound at the same time is the one that it was bound to', async () => {
     const { deviceCas } = service.store;
     const other = await mine.register();
     const bind = deviceCas.bind.bind(deviceCas);
