@@ -1,4 +1,4 @@
-import type { Browser, Page } from 'playwright-core';
+import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { hasChromium, launchChromium } from '../support/chromium.ts';
 import { startService, type TestService } from '../support/service.ts';
@@ -53,6 +53,13 @@ describe.runIf(hasChromium())('the API reference, in a browser', () => {
     expect(complaints).toEqual([]);
   }
 
+  /** Whether the page shows the element; otherwise scrolls on. Swagger UI renders only the operations near the viewport. */
+  async function scrollOn(page: Page, element: Locator): Promise<boolean> {
+    if ((await element.count()) > 0) return true;
+    await page.mouse.wheel(0, 400);
+    return false;
+  }
+
   it('lets a user sign in with a token and try a request', async () => {
     const owner = await at.owner();
     await look('/docs', 1_200, 'light', async (page) => {
@@ -62,6 +69,7 @@ describe.runIf(hasChromium())('the API reference, in a browser', () => {
       await page.getByRole('button', { name: 'Close' }).first().click();
 
       const operation = page.locator('#operations-Homes_and_rooms-createHome');
+      await expect.poll(() => scrollOn(page, operation)).toBe(true);
       await operation.locator('.opblock-summary-control').click();
       await operation.getByRole('button', { name: 'Execute' }).click();
       await operation.locator('.live-responses-table .response-col_status').getByText('201').waitFor();
@@ -76,7 +84,16 @@ describe.runIf(hasChromium())('the API reference, in a browser', () => {
       Object.keys(item).filter((key) => key !== 'servers'),
     );
     await look('/docs', 1_200, 'dark', async (page) => {
-      await expect.poll(() => page.locator('.opblock').count()).toBe(operations.length);
+      const seen = new Set<string>();
+      const seeMore = async () => {
+        const ids = await page
+          .locator('.opblock')
+          .evaluateAll((blocks: { id: string }[]) => blocks.map(({ id }) => id));
+        for (const id of ids) seen.add(id);
+        await page.mouse.wheel(0, 400);
+        return seen.size;
+      };
+      await expect.poll(seeMore).toBe(operations.length);
       for (const width of [1_200, 400]) {
         await page.setViewportSize({ width, height: 900 });
         expect(await page.evaluate('document.documentElement.scrollWidth > innerWidth')).toBe(false);

@@ -19,11 +19,14 @@ it('keys create restricts a key, and keys list shows the restriction', async () 
   const lists = ['--home', home, '--category', 'light', '--category', 'lock', '--action', 'turn_on'];
   const made = await run('create', 'Lights', ...scopes, ...lists);
   expect([made.code, made.stdout]).toEqual([0, expect.stringMatching(/^twk_\w+\n$/)]);
-  const [key] = JSON.parse((await run('list', '--json')).stdout).keys;
-  expect(key.restrict_to).toEqual({ homes: [home], categories: ['light', 'lock'], actions: ['turn_on'] });
+  // Keys that were made in the same millisecond have no order.
+  const restrictionOf = async (named: string) =>
+    JSON.parse((await run('list', '--json')).stdout).keys.find(({ name }: { name: string }) => name === named)
+      .restrict_to;
+  expect(await restrictionOf('Lights')).toEqual({ homes: [home], categories: ['light', 'lock'], actions: ['turn_on'] });
   expect((await run('list')).stdout).toContain(`homes ${home}, categories light lock, actions turn_on`);
   expect(await run('create', 'All', '--scope', 'all')).toMatchObject({ code: 0 });
-  expect(JSON.parse((await run('list', '--json')).stdout).keys[0].restrict_to).toBeNull();
+  expect(await restrictionOf('All')).toBeNull();
 });
 
 it('keys create reports a place that the tenant does not have', async () => {

@@ -173,7 +173,9 @@ describe('POST /device/{deviceId}/command/confirm', () => {
   it('fails when the manifest has changed in between', async () => {
     const id = await register('lock');
     const { dry_run_token } = await dryRun(id);
-    await mine.call('POST', `/devices/${id}/manifest`, { capabilities: [{ action: 'unlock' }] });
+    const unlock = { action: 'unlock', supportsDryRun: true, expectedState: { locked: false } };
+    const made = await mine.call('POST', `/devices/${id}/manifest`, { capabilities: [unlock] });
+    expect(made.status).toBe(201);
     await failing(id, dry_run_token);
   });
 
