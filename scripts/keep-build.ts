@@ -13,6 +13,8 @@ import { brotliCompressSync, constants } from 'node:zlib';
 const repository = fileURLToPath(new URL('..', import.meta.url));
 const root = process.argv[2] ?? repository;
 const kept = join(repository, 'test/support/previous-build.json.br');
+/** The record of what the build writes into the rows of actors. */
+const STORED_FORMS = 'stored-forms.json';
 const compiler = join(repository, 'node_modules/tsc7/bin/tsc');
 
 const read = (path: string): string => readFileSync(path, 'utf8');
@@ -38,6 +40,7 @@ try {
     ...['package.json', 'CHANGELOG.md'].map((name) => [name, read(join(root, name))]),
     ...filesIn(compiled, 'dist', '.js'),
     ...filesIn(join(root, 'proto/gen'), 'proto/gen', '.js'),
+    [STORED_FORMS, read(join(root, 'test/machines', STORED_FORMS))],
   ]);
   const bytes = brotliCompressSync(JSON.stringify(files), {
     params: { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY, [constants.BROTLI_PARAM_LGWIN]: 24 },

@@ -3,4 +3,4 @@
  * what this one writes: a new version of a machine, or a stored context that their schemas reject. A shard that a node
  * of a level has owned goes only to nodes of that level or a higher one (docs/decisions/0046).
  */
-export const DATA_LEVEL = 1;
+export const DATA_LEVEL = 2;

@@ -116,11 +116,13 @@ function judgeConfirmation(context: CommandContext, event: CommandEventOf<'confi
 export const EFFECT_CHANGED =
   'The effect of the command has changed since its preview. Confirm again with the preview_hash of the new preview.';
 
-/** Whether the command still has the effect that is confirmed. Earlier versions stored the whole state. */
+/** Whether the command still has the effect that is confirmed. Earlier versions stored the whole state and no device. */
 function isPreviewed({ fixed }: CommandContext, { effect: { preview, isNamed } }: CommandEventOf<'confirm'>): boolean {
   if (isNamed !== null) return isNamed;
   const requested = namedProperties((fixed.confirmation as Confirmation).preview);
-  return jsonEqual(requested as unknown as Json, preview as unknown as Json);
+  const { device, ...effect } = preview;
+  const confirmed = requested.device === undefined ? effect : preview;
+  return jsonEqual(requested as unknown as Json, confirmed as unknown as Json);
 }
 
 /** A requested dry run of an action that needs no confirmation. */

@@ -81,7 +81,7 @@ describe.runIf(inject('postgresUrl'))('a rolling update to a build with a contra
     // The killed node may have become the owner of shards until its end.
     let moved: { shard: number }[] = [];
     await eventually(async () => {
-      moved = await group.sql<{ shard: number }>('select shard from shards where data_level > 1');
+      moved = await group.sql<{ shard: number }>(`select shard from shards where data_level > ${DATA_LEVEL}`);
       return (await metric(old, 'shards_unreadable')) === moved.length;
     });
     const { body } = await operator(old).get('/v1/admin/nodes');

@@ -3,9 +3,8 @@ import { DATA_LEVEL } from '../../src/domain/data-level.ts';
 import { SCHEMA_LEVEL } from '../../src/store/postgres/migrations.ts';
 import { currentBuild, previousBuild } from '../support/builds.ts';
 import { eventually } from '../support/clock.ts';
+import { register } from '../support/device.ts';
 import { type GroupNode, NodeGroup } from '../support/node-group.ts';
-
-const first = (group: NodeGroup): GroupNode => group.nodes[0] as GroupNode;
 
 /** The builds of the live nodes, by the levels that they registered. */
 const levelsOf = (group: NodeGroup) =>
@@ -40,40 +39,55 @@ describe.runIf(inject('postgresUrl'))('a rolling update from the previous build'
     await group.progress();
   });
 
-  it('runs both builds side by side once a node was replaced', async () => {
-    await group.replace(first(group), currentBuild);
+  it('runs both builds side by side once a new node was added', async () => {
+    await group.start(currentBuild);
+    await group.settled();
     await group.progress();
     expect(await levelsOf(group)).toEqual([
       { schema: 22, data: 1 },
+      { schema: 22, data: 1 },
       { schema: SCHEMA_LEVEL, data: DATA_LEVEL },
     ]);
-  });
-
-  it('returns the shards of a new node that is killed to the old ones', async () => {
-    const [old, killed] = group.nodes as [GroupNode, GroupNode];
-    await group.stop(killed, 'SIGKILL');
-    await group.settled();
-    for (const { owner } of group.tenants) expect(await group.nodeOf(owner.tenantId)).toBe(old);
-    await group.progress();
-    await group.start(currentBuild, killed.ports);
-    await group.settled();
-  });
-
-  it('can be taken back, as long as a node of that build is alive and the contract waits for its end', async () => {
-    await group.replace(group.nodes[1] as GroupNode, previous);
-    await group.progress();
-    expect((await levelsOf(group)).map(({ schema }) => schema)).toEqual([22, 22]);
-    // Nodes of that build cannot open the other form.
+    // Nodes of the previous build cannot open the other form.
     expect(await formsOf(group)).toEqual(['s1']);
   });
 
-  it('runs both builds again', async () => {
-    await group.replace(first(group), currentBuild);
+  it('gives the shards of a new node that is killed to another new one', async () => {
+    const [, , killed] = group.nodes as [GroupNode, GroupNode, GroupNode];
+    await group.addTenants(1, killed);
+    const { owner } = group.tenants.at(-1) as (typeof group.tenants)[number];
+    const other = await group.start(currentBuild);
+    await group.settled();
+    await group.stop(killed, 'SIGKILL');
+    await group.settled();
+    expect(await group.nodeOf(owner.tenantId)).toBe(other);
     await group.progress();
   });
 
+  it('confirms and repeats at a new node what was requested at an old one', async () => {
+    await group.start(currentBuild);
+    await group.settled();
+    const [stopped, last] = group.nodes as [GroupNode, GroupNode];
+    await group.addTenants(1, last);
+    const { owner } = group.tenants.at(-1) as (typeof group.tenants)[number];
+    await group.stop(stopped);
+    await group.settled();
+    expect(await group.nodeOf(owner.tenantId)).toBe(last);
+    const commands = async (type: string) =>
+      `/v1/device/${(await register(owner, { device_type: type })).device_id}/command`;
+    const [light, lock] = [await commands('light'), await commands('lock')];
+    const dim = () =>
+      owner.post(light, { action: 'set_brightness', params: { level: 1 } }, { 'idempotency-key': 'dim' });
+    const [answered, asked] = [await dim(), await owner.post(lock, { action: 'unlock' })];
+    expect([answered.status, asked.status]).toEqual([202, 409]);
+    await group.stop(last);
+    await group.settled();
+    expect((await dim()).body).toEqual(answered.body);
+    const confirmed = await owner.post(`${lock}/confirm`, { dry_run_token: asked.body.dry_run_token });
+    expect(confirmed.status).toBe(202);
+  });
+
   it('ends with new nodes alone, which use sub-keys from then on', async () => {
-    await group.replace(first(group), currentBuild);
     await group.progress();
     expect(new Set((await levelsOf(group)).map(({ schema }) => schema))).toEqual(new Set([SCHEMA_LEVEL]));
     for (const { served } of group.nodes) {

@@ -232,6 +232,12 @@ describe('a confirmation', () => {
     expect(command.send(confirm(effect(true))).same).toBe(false);
   });
 
+  it('does not compare the name and the place of the device if a build of before has made the preview', () => {
+    const device = { name: 'Front door', home_id: null, room_id: null };
+    const effect = { preview: { ...PREVIEW, device }, isNamed: null };
+    expect(waiting().send(confirm({ effect })).same).toBe(false);
+  });
+
   it('without the token, or with another, is refused without consuming the token', () => {
     const command = waiting();
     refuses(command, confirm({ tokenHash: 'another' }), 'CONFIRMATION_FAILED');

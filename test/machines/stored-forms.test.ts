@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
 import { expect, it } from 'vitest';
 import { z } from 'zod';
 import { storedForm } from '../../src/machines/stored-schemas.ts';
+import { previousStoredForms } from '../support/builds.ts';
 import { type StoredForms, storedForms } from './stored-forms.ts';
 
 const recorded: StoredForms = JSON.parse(readFileSync(new URL('./stored-forms.json', import.meta.url), 'utf8'));
@@ -13,6 +15,12 @@ const decide =
 
 it('the stored forms of actors are those that were recorded, or their author decides on the data level', () => {
   expect(storedForms(), decide).toEqual(recorded);
+});
+
+it('the data level is higher than that of the previous build if that one could not read everything', () => {
+  const previous = previousStoredForms();
+  const { dataLevel, machines } = storedForms();
+  expect(dataLevel).toBe(isDeepStrictEqual(machines, previous.machines) ? previous.dataLevel : previous.dataLevel + 1);
 });
 
 it('a build refuses a stored context with a member that it does not know', () => {

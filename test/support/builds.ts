@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, w
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { brotliDecompressSync } from 'node:zlib';
+import type { StoredForms } from '../machines/stored-forms.ts';
 
 const repository = fileURLToPath(new URL('../..', import.meta.url));
 const kept = new URL('./previous-build.json.br', import.meta.url);
@@ -20,6 +21,13 @@ export interface Build {
 /** The build of this checkout. */
 export const currentBuild: Build = { program: join(repository, 'src/cli/main.ts'), flags: [], env: {} };
 
+/** What the kept build writes into the rows of actors. */
+export const previousStoredForms = (): StoredForms => JSON.parse(keptFiles()['stored-forms.json'] as string);
+
+/** Contents of the files of the kept build, by their path. */
+const keptFiles = (bytes: Uint8Array = readFileSync(kept)): Record<string, string> =>
+  JSON.parse(brotliDecompressSync(bytes).toString());
+
 /**
  * The build that `npm run build:keep` has kept, which uses the packages of this checkout. Its folder has the digest of the
  * build and stays, so that its modules are compiled once.
@@ -31,8 +39,7 @@ export function previousBuild(): Build {
   if (!existsSync(folder)) {
     mkdirSync(dirname(folder), { recursive: true });
     const partial = mkdtempSync(`${folder}-`);
-    const files: Record<string, string> = JSON.parse(brotliDecompressSync(bytes).toString());
-    for (const [name, text] of Object.entries(files)) {
+    for (const [name, text] of Object.entries(keptFiles(bytes))) {
       mkdirSync(dirname(join(partial, name)), { recursive: true });
       writeFileSync(join(partial, name), text);
     }
