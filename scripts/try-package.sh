@@ -12,6 +12,7 @@ export PATH="$here/node_modules/.bin:$PATH" # Node 24
 ./node_modules/.bin/twinkeep --version
 ./node_modules/.bin/twinkeep --help >/dev/null
 DATA_DIR="$there/data" ./node_modules/.bin/twinkeep token --sub user | grep -q '^ey'
+ls ./node_modules/twinkeep/dist/database-pglite-*.tar.gz >/dev/null
 node --input-type=module -e "
   const { connectDevice } = await import('twinkeep/device');
   if (typeof connectDevice !== 'function') throw new Error('the device library is missing');

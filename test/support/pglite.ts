@@ -1,12 +1,9 @@
-import { createHash } from 'node:crypto';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { createDatabase } from '../../scripts/build-database.ts';
 import { connectPglite } from '../../src/store/postgres/connect.ts';
-import type { Database } from '../../src/store/postgres/database.ts';
-import { migrate } from '../../src/store/postgres/migrate.ts';
-import { migrations } from '../../src/store/postgres/migrations.ts';
+import { builtTemplate, templateKey } from '../../src/store/postgres/pglite/template.ts';
 
 /*
  * The first start of an embedded database takes seconds, a copy of its files little time: a template is created for
@@ -15,26 +12,16 @@ import { migrations } from '../../src/store/postgres/migrations.ts';
 
 const cacheFolder = fileURLToPath(new URL('../../node_modules/.cache/twinkeep/', import.meta.url));
 
-function keyOfTemplate(): string {
-  const hash = createHash('sha256');
-  for (const { id, name, sql } of migrations) hash.update(JSON.stringify([id, name, sql]));
-  // The package does not export package.json: it is the nearest one above the entry point.
-  const entry = createRequire(import.meta.url).resolve('@electric-sql/pglite');
-  const { version } = JSON.parse(readFileSync(join(entry, '../../package.json'), 'utf8')) as { version: string };
-  return `pglite-${version}-without-templates-${hash.digest('hex').slice(0, 16)}`;
-}
-
 /** Folder of a migrated database that was shut down properly. Do not open it: copy it with `copyPglite`. */
 export async function pgliteTemplate(): Promise<string> {
-  const template = join(cacheFolder, keyOfTemplate());
+  const template = join(cacheFolder, templateKey());
   if (existsSync(template)) return template;
   mkdirSync(cacheFolder, { recursive: true });
   const temporary = mkdtempSync(join(cacheFolder, 'making-'));
   try {
-    const database = await connectPglite(join(temporary, 'db'));
-    await migrate(database);
-    await dropUnused(database);
-    await database.close();
+    const files = join(temporary, 'db');
+    if (builtTemplate() === null) await createDatabase(files);
+    else await (await connectPglite(files)).close();
     renameSync(join(temporary, 'db'), template);
   } catch (error) {
     // Another run was faster; its template is equivalent.
@@ -43,12 +30,6 @@ export async function pgliteTemplate(): Promise<string> {
     rmSync(temporary, { recursive: true, force: true });
   }
   return template;
-}
-
-/** Drops the template databases: they are half of the files, and the service never creates a database. */
-async function dropUnused(database: Database): Promise<void> {
-  await database.write({ text: 'update pg_database set datistemplate = false' });
-  for (const name of ['template0', 'template1']) await database.write({ text: `drop database ${name}` });
 }
 
 /** Copies the files of a new database to where the service expects them in its `DATA_DIR`. */

@@ -2,8 +2,10 @@ import { cpSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, inject, it } from 'vitest';
+import { packDatabase } from '../../../scripts/build-database.ts';
 import { CommitUnknown } from '../../../src/store/contract.ts';
 import { connectPglite, connectThread } from '../../../src/store/postgres/connect.ts';
+import { migrations } from '../../../src/store/postgres/migrations.ts';
 import { PgliteThread } from '../../../src/store/postgres/pglite/thread.ts';
 import { createStore } from '../../../src/store/postgres/store.ts';
 import { deviceCommit, nextCommit } from '../../support/actor-commits.ts';
@@ -99,4 +101,18 @@ it('a folder without a database is refused with a reason', async () => {
   const dataDir = folder();
   writeFileSync(join(dataDir, 'PG_VERSION'), 'nonsense');
   await expect(connectPglite(dataDir)).rejects.toThrow();
+});
+
+describe('a new database', () => {
+  it('has the files of the template, with all migrations and no data', async () => {
+    const template = join(folder(), 'template.tar.gz');
+    await packDatabase(inject('pgliteTemplate'), template);
+    const database = await connectPglite(join(folder(), 'db'), { template });
+    closing.push(() => database.close());
+    const ids = await database.read<{ id: number }>({
+      text: 'select id from migrations union select id from expansions order by id',
+    });
+    expect(ids.map(({ id }) => id)).toEqual(migrations.map(({ id }) => id));
+    expect(await database.read({ text: 'select id from tenants' })).toEqual([]);
+  });
 });

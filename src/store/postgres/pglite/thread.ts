@@ -26,7 +26,7 @@ export class PgliteThread {
     this.#worker = this.#start();
   }
 
-  /** The first start of a folder takes 2–7 s, later ones half a second. Rejects with PGlite's error. */
+  /** The first start of a folder without files takes 2–11 s, others half a second. Rejects with PGlite's error. */
   async ready(): Promise<void> {
     await this.#worker;
   }
