@@ -17,7 +17,7 @@ import { openLock, openSharedLock, readDatabaseClock, readValuesWithOtherKeys } 
 import { Activation } from './activation.ts';
 import { type ActiveService, composeService, type UpgradeHandler } from './active-service.ts';
 import { type ClockMonitor, fixedClockMonitor, hostTime, startClockMonitor } from './clock-monitor.ts';
-import { createHttpServer, listen, urlOf } from './http-server.ts';
+import { checkPorts, createHttpServer, listen, urlOf } from './http-server.ts';
 import { newId } from './ids.ts';
 import { masterKeyProblem } from './master-keys.ts';
 import type { StartOptions } from './start-options.ts';
@@ -107,7 +107,7 @@ export class ServiceProcess {
     // Before the lock is held, so that a takeover does not wait for it.
     compileMachines();
     if (!this.#canStandBy) await this.#lock.acquire(this.#waiting.signal);
-    this.#serve().then(this.#active.resolve, this.#active.reject);
+    this.#serveIfPossible().then(this.#active.resolve, this.#active.reject);
     if (this.#canStandBy) this.active.catch((error: Error) => this.#reportFailedStart(error));
     else await this.active.catch((error) => this.#abandonStart(error));
     this.#url = urlOf(this.#config, this.#server);
@@ -182,6 +182,12 @@ export class ServiceProcess {
     } catch (error) {
       throw listenFault(this.#config, error);
     }
+  }
+
+  /** On the embedded store nothing listens until it is open, which takes a while: a port that is taken is found before. */
+  async #serveIfPossible(): Promise<void> {
+    if (!this.#canStandBy) await checkPorts(this.#config);
+    await this.#serve();
   }
 
   /** Becomes the active process and opens the active service. */

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -18,6 +18,13 @@ it('a listener that cannot be opened is reported by its setting, and no other li
     const started = startService({ DATA_DIR: dataDir, [variable]: `${port}` });
     await expect(started).rejects.toThrow(ConfigError);
     await expect(started).rejects.toThrow(`${variable} cannot be opened: ${port} is in use`);
+  }
+  // Found before the database is opened, which takes a while.
+  for (const variable of ['PORT', 'MQTT_PORT']) {
+    const empty = mkdtempSync(join(tmpdir(), 'twinkeep-test-'));
+    await expect(startService({ DATA_DIR: empty, [variable]: `${port}` })).rejects.toThrow(ConfigError);
+    expect(readdirSync(empty)).not.toContain('db');
+    rmSync(empty, { recursive: true, force: true });
   }
   taken.close();
   const at = await startService({ DATA_DIR: dataDir });

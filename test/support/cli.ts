@@ -11,7 +11,7 @@ export interface CliResult {
   stderr: string;
 }
 
-/** The command line in a child process, without a terminal. */
+/** The command line in a child process. */
 export interface CliProcess {
   child: ChildProcess;
   /** Output so far. */
@@ -21,7 +21,17 @@ export interface CliProcess {
 
 /** `env` is the whole environment, besides `PATH`. The process reads `input` from stdin. */
 export function startCli(args: readonly string[], env: Record<string, string>, input = ''): CliProcess {
-  const child = spawn(process.execPath, [...nodeFlags, 'src/cli/main.ts', ...args], {
+  return startChild([process.execPath, ...nodeFlags, 'src/cli/main.ts', ...args], env, input);
+}
+
+/** The same on a pseudo-terminal: everything that it writes is in `output.stdout`. SIGTERM ends it. */
+export function startCliOnTerminal(args: readonly string[], env: Record<string, string>): CliProcess {
+  const command = ['exec', process.execPath, ...nodeFlags, 'src/cli/main.ts', ...args].join(' ');
+  return startChild(['script', '--quiet', '--return', '--command', command, '/dev/null'], env, null);
+}
+
+function startChild([program = '', ...args]: string[], env: Record<string, string>, input: string | null): CliProcess {
+  const child = spawn(program, args, {
     env: { ...nodeEnv, ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   });
@@ -29,7 +39,8 @@ export function startCli(args: readonly string[], env: Record<string, string>, i
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => (output.stdout += chunk));
   child.stderr.setEncoding('utf8').on('data', (chunk: string) => (output.stderr += chunk));
   // The process may end without reading.
-  child.stdin.on('error', () => {}).end(input);
+  child.stdin.on('error', () => {});
+  if (input !== null) child.stdin.end(input);
   const ended = new Promise<CliResult>((resolve) => {
     child.once('close', (code) => resolve(Object.assign(output, { code })));
   });

@@ -10,6 +10,7 @@ import { type Api, makeApi } from '../api.ts';
 import { parseProcessCount } from '../argument-parsers.ts';
 import { startDemoDatabase } from '../demo-database.ts';
 import { type DemoEnvironment, runDemoScenario } from '../demo-scenario.ts';
+import { INVOCATION } from '../invocation.ts';
 import type { Io } from '../io.ts';
 import { makePinoLog } from '../log.ts';
 import { processCount, type ServiceAddress, ServiceGroup } from '../service-group.ts';
@@ -157,8 +158,8 @@ function printNextSteps(io: Io, { url, mqttUrl, token, light, lock }: DemoEnviro
     '  curl -s -H "Authorization: Bearer $TWINKEEP_TOKEN" $TWINKEEP_URL/v1/devices',
     '  curl -s -H "Authorization: Bearer $TWINKEEP_TOKEN" -H "Content-Type: application/json" \\',
     `       -d '{"action":"set_brightness","params":{"level":75}}' $TWINKEEP_URL/v1/device/${light}/command`,
-    `  npm run -s cli -- command ${lock} unlock`,
-    '  npm run -s cli -- watch',
+    `  ${INVOCATION} command ${lock} unlock`,
+    `  ${INVOCATION} watch`,
     '',
   ];
   for (const line of lines) io.out(line);

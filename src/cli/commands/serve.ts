@@ -1,9 +1,14 @@
 import cluster from 'node:cluster';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Command } from 'commander';
 import { ConfigError } from '../../config/setting-readers.ts';
-import { readConfig } from '../../config.ts';
+import { type Config, readConfig } from '../../config.ts';
+import { isLoopbackHost } from '../../domain/loopback-host.ts';
+import { makeApi } from '../api.ts';
 import { parseProcessCount } from '../argument-parsers.ts';
 import { returnMemoryWhenIdle } from '../idle-memory.ts';
+import { INVOCATION } from '../invocation.ts';
 import type { Io } from '../io.ts';
 import { makePinoLog } from '../log.ts';
 import { processCount, type ServiceAddress, ServiceGroup, type ServingMessage } from '../service-group.ts';
@@ -11,6 +16,11 @@ import { subscribeToInterrupt } from '../signals.ts';
 
 /** The drain may take 10 s (contract §1). Exiting after that is as safe as a crash: acknowledged work is durable. */
 const DRAIN_MS = 9_500;
+
+/** As in the examples of `twinkeep token`. */
+const FIRST_USER = 'me';
+/** The session of the browser ends with the token that the link is made of. */
+const FIRST_TOKEN_S = 86_400;
 
 interface ServeOptions {
   processes?: number | 'auto';
@@ -43,6 +53,7 @@ export function addServe(program: Command, io: Io): void {
 async function serve(io: Io): Promise<void> {
   const config = readConfig();
   const log = makePinoLog(config.log, io.stdout);
+  const isNew = config.databaseUrl === null && !existsSync(join(config.dataDir, 'db'));
   const { start } = await import('../../main.ts');
   // Before the service has started there is nothing to drain.
   let stop: () => void = () => process.exit(0);
@@ -93,8 +104,10 @@ async function serve(io: Io): Promise<void> {
     throw error;
   }
   const address = { url: service.url, mqttUrl: service.mqttUrl() ?? 'no MQTT' };
-  if (cluster.isWorker) process.send?.({ serving: address } satisfies ServingMessage);
-  else announce(io, address);
+  if (cluster.isWorker) return void process.send?.({ serving: address } satisfies ServingMessage);
+  announce(io, address);
+  if (isNew && isLoopbackHost(new URL(address.url).hostname) && io.stderr.isTTY === true)
+    await announceSignIn(io, config, service.url);
 }
 
 /** Runs `count` processes that share the ports; each is a node of the database. */
@@ -135,4 +148,21 @@ function announce(io: Io, { url, mqttUrl }: ServiceAddress, processes = 1): void
   const { bold } = io.errColors;
   const how = processes === 1 ? '' : ` with ${processes} processes`;
   io.err(`Twinkeep serves ${bold(url)} and ${bold(mqttUrl)}${how}`);
+  io.err(`Console: ${bold(`${url}/console`)}`);
+}
+
+/**
+ * A new service has no users yet, and who starts it on a terminal can sign tokens with its key: the link spares the first
+ * one. Not in logs, where others might read it.
+ */
+async function announceSignIn(io: Io, config: Config, url: string): Promise<void> {
+  const { issueToken } = await import('../../main.ts');
+  const token = await issueToken(config.keys.tokenSigning, { sub: FIRST_USER, ttlS: FIRST_TOKEN_S });
+  try {
+    const link = await makeApi(url, token).post<{ url: string }>('/v1/auth/link');
+    io.err(`Sign in (once, within ten minutes): ${io.errColors.cyan(link.url)}`);
+  } catch {
+    // Such as a self-signed certificate: the hint that follows is enough.
+  }
+  io.err(`Tokens for the same user: ${INVOCATION} token --sub ${FIRST_USER}`);
 }

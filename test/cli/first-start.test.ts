@@ -1,0 +1,57 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, it } from 'vitest';
+import { browserAt } from '../support/browser.ts';
+import { type CliProcess, startCli, startCliOnTerminal } from '../support/cli.ts';
+import { eventually } from '../support/clock.ts';
+
+/** The first minutes of a user with `serve`, on a terminal and elsewhere. */
+const folder = mkdtempSync(join(tmpdir(), 'twinkeep-first-'));
+const started: CliProcess[] = [];
+afterAll(async () => {
+  for (const one of started) {
+    one.child.kill();
+    await one.ended;
+  }
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const serve = (name: string, terminal: boolean): CliProcess => {
+  const env = {
+    DATA_DIR: join(folder, name),
+    PORT: '0',
+    MQTT_PORT: '0',
+    SIDECAR: 'off',
+    LOG_LEVEL: 'error',
+    NO_COLOR: '1',
+  };
+  const service = terminal ? startCliOnTerminal(['serve'], env) : startCli(['serve'], env);
+  started.push(service);
+  return service;
+};
+const textOf = ({ output }: CliProcess): string => output.stdout + output.stderr;
+
+it('on a terminal it shows a link that signs in once, at the first start only', async () => {
+  const service = serve('terminal', true);
+  const link = await eventually(() => /within ten minutes\): (\S+)/.exec(textOf(service))?.[1]);
+  const { origin, hash } = new URL(link);
+  const browser = browserAt(origin);
+  const signIn = () => browser.request('POST', '/v1/auth/session', { body: { token: hash.replace('#sign-in=', '') } });
+  expect((await signIn()).status).toBe(204);
+  expect((await browser.request('GET', '/v1/auth/me')).body.user).toMatchObject({ ext_id: 'me' });
+  expect((await signIn()).status).toBe(401);
+  service.child.kill();
+  await service.ended;
+
+  const again = serve('terminal', true);
+  await eventually(() => textOf(again).includes('Console: http'));
+  expect(textOf(again)).not.toContain('Sign in');
+});
+
+it('elsewhere it shows where the console is, and nothing that signs in', async () => {
+  const service = serve('elsewhere', false);
+  const url = await eventually(() => /^Console: (\S+)$/m.exec(service.output.stderr)?.[1]);
+  expect((await fetch(url)).status).toBe(200);
+  expect(textOf(service)).not.toContain('Sign in');
+});
