@@ -49,5 +49,9 @@ function joined(chunks: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   return all;
 }
 
+/** PostgreSQL's default is 128 MB, which an idle database would touch and keep; the system caches the files anyway. */
+const SHARED_BUFFERS = '16MB';
+
 const { dataDir } = workerData as { dataDir: string };
-PGlite.create({ dataDir }).then(serve, fail);
+const startParams = [...PGlite.defaultStartParams, '-c', `shared_buffers=${SHARED_BUFFERS}`];
+PGlite.create({ dataDir, startParams }).then(serve, fail);
