@@ -5,18 +5,29 @@ import type { ClientConnection, PacketHandler } from './client-connection.ts';
 import { KeepAlive } from './keep-alive.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { CloseReason } from './mqtt-meter.ts';
-import { decodePublish } from './packets.ts';
+import { areFiltersValid, checkConnect } from './packet-checks.ts';
+import { decodePublish, encodePacket, UNACCEPTABLE_VERSION } from './packets.ts';
 
 export const CONNECT = 1;
 export const PUBLISH = 3;
 const PUBACK = 4;
-/** SUBSCRIBE and UNSUBSCRIBE: a packet identifier and at least one topic filter [MQTT-3.8.3-3, MQTT-3.10.3-2]. */
-const filterTypes: ReadonlySet<number> = new Set([8, 10]);
+const SUBSCRIBE = 8;
+const UNSUBSCRIBE = 10;
+const PINGREQ = 12;
+const DISCONNECT = 14;
 const PACKET_ID_BYTES = 2;
-/** PUBLISH, PUBACK, SUBSCRIBE, UNSUBSCRIBE, PINGREQ, DISCONNECT: no QoS 2 packets, and no second CONNECT. */
-const clientTypes: ReadonlySet<number> = new Set([PUBLISH, PUBACK, 8, 10, 12, 14]);
-/** Packets that are not forwarded to aedes. */
-const withheldTypes: ReadonlySet<number> = new Set([PUBLISH, PUBACK]);
+/** Bytes after the fixed header, of packets of which all have the same number. */
+const fixedLengths: ReadonlyMap<number, number> = new Map([
+  [PUBACK, PACKET_ID_BYTES],
+  [PINGREQ, 0],
+  [DISCONNECT, 0],
+]);
+/** No QoS 2 packets, and no second CONNECT. */
+const clientTypes: ReadonlySet<number> = new Set([PUBLISH, PUBACK, SUBSCRIBE, UNSUBSCRIBE, PINGREQ, DISCONNECT]);
+/** Packets that are checked when they are complete, and forwarded to aedes then. */
+const checkedTypes: ReadonlySet<number> = new Set([CONNECT, SUBSCRIBE, UNSUBSCRIBE]);
+/** Packets that are not forwarded to aedes as they arrive. */
+const withheldTypes: ReadonlySet<number> = new Set([PUBLISH, PUBACK, ...checkedTypes]);
 const MAX_LENGTH_SHIFT = 21;
 const EMPTY = Buffer.alloc(0);
 
@@ -24,7 +35,7 @@ const EMPTY = Buffer.alloc(0);
  * Byte stream between a peer's socket (TCP, TLS or WebSocket) and aedes, which enforces no limits. Packet sizes are
  * checked from the fixed header while bytes arrive, so an oversized packet ends the connection before it is buffered.
  * Nothing is read past the CONNECT until it is answered; afterwards packets pass as the packet handler admits them.
- * PUBLISH goes to the handler, everything else goes to aedes, except PUBACK: nothing waits for it, and aedes would keep an
+ * PUBLISH goes to the handler, everything else goes to aedes once its form is checked, except PUBACK: nothing waits for it, and aedes would keep an
  * entry for each client identifier that sent one. The send queue is bounded; a peer that stops reading is terminated.
  */
 export class MqttConnection extends Duplex implements ClientConnection {
@@ -223,7 +234,7 @@ export class MqttConnection extends Duplex implements ClientConnection {
         this.#remaining -= part;
         at += part;
         if (this.#type === PUBLISH) this.#collectPublish(chunk, at - part, at);
-        else if (this.#remaining === 0) this.#endPacket();
+        else if (checkedTypes.has(this.#type)) this.#collectChecked(chunk.subarray(at - part, at));
       } else if (this.#headerBytes === 0) {
         const first = chunk[at] as number;
         const wait = this.#admit(first >> 4);
@@ -286,18 +297,38 @@ export class MqttConnection extends Duplex implements ClientConnection {
     }
     this.#headerBytes = 0;
     this.#remaining = this.#length;
-    if (this.#type === PUBACK && (this.#length !== PACKET_ID_BYTES || this.#flags !== 0)) this.terminate('protocol');
-    // Without topic filters, aedes would answer with an empty SUBACK or an UNSUBACK.
-    if (filterTypes.has(this.#type) && this.#length <= PACKET_ID_BYTES) this.terminate('protocol');
+    const fixedLength = fixedLengths.get(this.#type);
+    if (fixedLength !== undefined && (this.#length !== fixedLength || this.#flags !== 0)) this.terminate('protocol');
     if (this.#remaining > 0) return;
     if (this.#type === PUBLISH) this.#collectPublish(EMPTY, 0, 0);
-    else this.#endPacket();
+    else if (checkedTypes.has(this.#type)) this.#collectChecked(EMPTY);
   }
 
-  #endPacket(): void {
+  /** Collects a packet until it is complete, checks its form, and forwards it to aedes. */
+  #collectChecked(part: Buffer): void {
+    this.#parts.push(part);
+    if (this.#remaining > 0) return;
+    const packet = Buffer.concat(this.#parts);
+    this.#parts = [];
+    const check = this.#type === CONNECT ? checkConnect(packet) : this.#checkFilters(packet);
+    if (check === 'version') {
+      this.send(UNACCEPTABLE_VERSION);
+      this.close('refused');
+      return;
+    }
+    if (check === 'malformed') {
+      this.terminate('protocol');
+      return;
+    }
+    const frame = encodePacket((this.#type << 4) | this.#flags, packet);
+    this.#forward(frame, 0, frame.length);
     if (this.#phase !== 'connect') return;
     this.#phase = 'signing-in';
     this.#source.emit(CREDENTIAL_RECEIVED);
+  }
+
+  #checkFilters(packet: Buffer): 'valid' | 'malformed' {
+    return areFiltersValid(packet, { withQos: this.#type === SUBSCRIBE }) ? 'valid' : 'malformed';
   }
 
   /** Decodes a PUBLISH, usually from one chunk: otherwise collects its pieces first. */

@@ -5,6 +5,7 @@
 
 const PUBACK = 0x40;
 const PUBLISH = 0x30;
+const DUP = 0x08;
 const PACKET_IDS = 65_535;
 
 /** CONNACK with return code 1. */
@@ -63,6 +64,8 @@ export interface PublishPacket {
 export function decodePublish(flags: number, chunk: Buffer, from: number, to: number): PublishPacket | null {
   const qos = (flags >> 1) & 0x03;
   if (qos === 3 || to - from < 2) return null;
+  // [MQTT-3.3.1-2]
+  if (qos === 0 && (flags & DUP) !== 0) return null;
   const topicEnd = from + 2 + chunk.readUInt16BE(from);
   const payloadAt = qos === 0 ? topicEnd : topicEnd + 2;
   if (payloadAt > to) return null;
@@ -76,6 +79,18 @@ export function decodePublish(flags: number, chunk: Buffer, from: number, to: nu
     packetId,
     length: to - from,
   };
+}
+
+/** A packet as it was read: the first byte of its fixed header, and what follows the header. */
+export function encodePacket(first: number, rest: Buffer): Buffer {
+  const header = [first];
+  for (let left = rest.length; ; ) {
+    const low = left & 0x7f;
+    left >>= 7;
+    header.push(left > 0 ? low | 0x80 : low);
+    if (left === 0) break;
+  }
+  return Buffer.concat([Buffer.from(header), rest]);
 }
 
 /** The next packet identifier of a connection's QoS 1 messages: 1 to 65,535, then 1 again. */

@@ -201,7 +201,6 @@ describe('a tenant user', () => {
       below(''),
       below('a//b'),
       below('a/b/c/d/e'),
-      below('a/state\0'),
       below('one too many'),
     ];
     raw.socket.write(packets.subscribe(1, ...good));
