@@ -6,17 +6,17 @@ import { serve } from './server.ts';
 import { readSettings } from './settings.ts';
 
 // Entry point of the reference sidecar. The service starts it as a child process; it also runs on its own. Environment
-// variables: SIDECAR_ADDRESS, LLM_BASE_URL, LLM_MODEL, LLM_API_KEY, LOG_LEVEL. The service passes an argument, and then a
+// variables: SIDECAR_ADDRESS, SIDECAR_PORT (`preferred`: another port if it is taken), LLM_BASE_URL, LLM_MODEL, LLM_API_KEY, LOG_LEVEL. The service passes an argument, and then a
 // token by the channel to its child process: unlike the environment, no other process can read the channel.
 
 const HEARTBEAT_MS = 5_000;
 
 async function main(): Promise<void> {
-  const { listen, llm, logLevel } = readSettings(process.env);
+  const { listen, otherwiseFree, llm, logLevel } = readSettings(process.env);
   const log = makeLog(process.stdout, logLevel);
   const planner = llm === null ? rulesPlanner : languageModelPlanner(llm);
   const token = process.argv.includes(TOKEN_ARGUMENT) ? await receiveToken() : null;
-  const server = await serve(listen, { planner, log, token });
+  const server = await serve(listen, { planner, log, token, otherwiseFree });
   const host = listen.slice(0, listen.lastIndexOf(':'));
   log.info({ address: `${host}:${server.port}`, planner: planner.name }, 'sidecar listening');
   let ending = false;

@@ -44,10 +44,15 @@ interface ServerParts {
   log: Log;
   /** Required of every call. Null: the network is trusted. */
   token?: string | null;
+  /** Takes a free port of the same host if the address is taken. */
+  otherwiseFree?: boolean;
 }
 
 /** Serves the sidecar at `host:port`, without TLS: it is internal (specification, section 1). */
-export async function serve(address: string, { planner, log, token = null }: ServerParts): Promise<RunningServer> {
+export async function serve(
+  address: string,
+  { planner, log, token = null, otherwiseFree = false }: ServerParts,
+): Promise<RunningServer> {
   const server = new Server({
     ...(token !== null && { interceptors: [tokenInterceptor(token)] }),
     'grpc.max_receive_message_length': MAX_EVENT_BYTES,
@@ -79,11 +84,16 @@ export async function serve(address: string, { planner, log, token = null }: Ser
     healthService,
     healthHandlers([CognitionRuntime.typeName], () => !closing),
   );
-  const port = await new Promise<number>((resolve, reject) =>
-    server.bindAsync(address, ServerCredentials.createInsecure(), (error, bound) =>
-      error === null ? resolve(bound) : reject(error),
-    ),
-  );
+  const bind = (to: string): Promise<number> =>
+    new Promise((resolve, reject) =>
+      server.bindAsync(to, ServerCredentials.createInsecure(), (error, bound) =>
+        error === null ? resolve(bound) : reject(error),
+      ),
+    );
+  const port = await bind(address).catch((error: unknown) => {
+    if (!otherwiseFree) throw error;
+    return bind(`${address.slice(0, address.lastIndexOf(':'))}:0`);
+  });
   return {
     port,
     close: () =>

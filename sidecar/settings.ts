@@ -4,6 +4,8 @@ import type { Level } from './log.ts';
 export interface SidecarSettings {
   /** `host:port` to listen on; port 0 takes a free one. */
   listen: string;
+  /** Takes a free port of the same host if `listen` is taken. */
+  otherwiseFree: boolean;
   llm: { baseUrl: string; model: string; apiKey: string | null } | null;
   logLevel: Level;
 }
@@ -24,6 +26,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
   const level = read('LOG_LEVEL');
   return {
     listen,
+    otherwiseFree: read('SIDECAR_PORT') === 'preferred',
     llm:
       baseUrl === null || model === null
         ? null

@@ -9,7 +9,7 @@ import type { Log } from '../domain/log.ts';
 import type { Milliseconds } from '../domain/values.ts';
 
 export interface ChildParts {
-  /** The address to listen on; null: a free port of the loopback address. */
+  /** The address to listen on; null: port 50051 of the loopback address, or a free one if that is taken. */
   listen: string | null;
   llm: Config['llm'];
   log: Log;
@@ -150,7 +150,8 @@ export class SidecarChild {
 
 /** The settings of the language model only: no key of the service, no address of its store. */
 const environmentOf = ({ listen, llm, level }: ChildParts): NodeJS.ProcessEnv => ({
-  SIDECAR_ADDRESS: listen ?? '127.0.0.1:0',
+  SIDECAR_ADDRESS: listen ?? '127.0.0.1:50051',
+  ...(listen === null && { SIDECAR_PORT: 'preferred' }),
   LOG_LEVEL: level,
   ...(llm && { LLM_BASE_URL: llm.baseUrl, LLM_MODEL: llm.model, ...(llm.apiKey && { LLM_API_KEY: llm.apiKey }) }),
 });

@@ -67,7 +67,19 @@ afterEach(async () => {
 afterEach(() => void rmSync(join(folder, 'told'), { force: true }));
 
 describe('the sidecar as a child process', () => {
-  it('listens on a free port, plans, logs through the service, and ends when stopped', async () => {
+  it('listens on port 50051 unless that is taken, and then on a free one', async () => {
+    const { listened: first } = start();
+    await until(() => first[0]);
+    const { listened } = start();
+    const second = await until(() => listened[0]);
+    // Another program on this machine may have the port, but after the first child somebody has it.
+    expect(await isOpen(50_051)).toBe(true);
+    expect(second).toMatch(/^127\.0\.0\.1:\d+$/);
+    expect([first[0], second]).not.toEqual([second, second]);
+    expect(second).not.toBe('127.0.0.1:50051');
+  });
+
+  it('listens on a port, plans, logs through the service, and ends when stopped', async () => {
     const { child, listened } = start();
     const address = await until(() => listened[0]);
     expect(address).toMatch(/^127\.0\.0\.1:\d+$/);
