@@ -65,12 +65,7 @@ function sanitizeValue(value: Json): Json {
 
 /**
  * JSON between data marks, for texts of devices and users. `<` is escaped, so that the content cannot close the mark;
- * the JSON stays equivalent. Beyond `max` characters it is cut.
+ * the JSON stays equivalent.
  */
-export function wrapAsData(value: Json, max = Number.POSITIVE_INFINITY): { text: string; cut: boolean } {
-  const json = JSON.stringify(value);
-  const cut = json.length > max;
-  // Three ASCII dots: with the character U+2026 V8 would store the whole answer with two bytes per character.
-  const content = (cut ? `${json.slice(0, max - 3).toWellFormed()}...` : json).replaceAll('<', '\\u003c');
-  return { text: `<twinkeep-data>${content}</twinkeep-data>`, cut };
-}
+export const wrapAsData = (value: Json): string =>
+  `<twinkeep-data>${JSON.stringify(value).replaceAll('<', '\\u003c')}</twinkeep-data>`;

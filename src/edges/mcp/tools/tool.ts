@@ -1,5 +1,5 @@
-import type { CallToolResult, ToolAnnotations } from '@modelcontextprotocol/sdk/types.js';
-import type { ZodType, z } from 'zod';
+import type { ToolAnnotations } from '@modelcontextprotocol/sdk/types.js';
+import { type ZodType, z } from 'zod';
 import { errorText, fieldErrors } from '../../../domain/field-errors.ts';
 import { type FieldError, type Outcome, type Refusal, refuse } from '../../../domain/refusals.ts';
 import type { JsonObject } from '../../../domain/values.ts';
@@ -7,7 +7,7 @@ import { callerRefusal } from '../../../operations/caller-authorization.ts';
 import type { Caller, Operation, Services } from '../../../operations/operation.ts';
 import type { Perform, Performed } from '../../../operations/perform.ts';
 import type { ClientInteraction } from '../client-interaction.ts';
-import { refusalResult, toolResult } from '../tool-results.ts';
+import { type ListedPage, refusalResult, type ToolResult, toolResult } from '../tool-results.ts';
 import {
   type ArgumentNames,
   type ArgumentOptions,
@@ -26,7 +26,7 @@ export interface McpTool {
   inputSchema: ObjectSchema;
   outputSchema: ObjectSchema;
   annotations: ToolAnnotations;
-  call(call: McpToolCall): Promise<CallToolResult>;
+  call(call: McpToolCall): Promise<ToolResult>;
 }
 
 export interface McpToolCall {
@@ -62,9 +62,16 @@ export function defineOperationTool<In extends ZodType, Out extends ZodType, Sho
       if (!outcome.ok) return refusalResult(outcome.refusal);
       const body = outcome.value.body as z.infer<Out>;
       const shown = (outputView === undefined ? body : outputView.of(body)) as z.infer<Shown>;
-      return toolResult(summary(shown), shown as JsonObject);
+      return toolResult(summary(shown), shown as JsonObject, pageOf(operation, outcome.value));
     },
   };
+}
+
+/** The page in the answer of a list; undefined for every other answer. */
+function pageOf({ output }: Operation, { cursors }: Performed): ListedPage | undefined {
+  if (cursors === undefined || !(output instanceof z.ZodObject)) return undefined;
+  const member = Object.keys(output.shape).find((name) => output.shape[name] instanceof z.ZodArray);
+  return member === undefined ? undefined : { member, cursors };
 }
 
 export interface OutputView<Out extends ZodType, Shown extends ZodType> {
