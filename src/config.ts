@@ -15,6 +15,7 @@ import {
   readHost,
   readInteger,
   readNamedNumbers,
+  readOrigins,
   readPort,
   readProxies,
   readPublicUrl,
@@ -52,6 +53,8 @@ export interface Config {
   /** Null: `mqttUrl` of the bound ports. */
   readonly mqttPublicUrl: string | null;
   readonly trustedProxies: readonly string[];
+  /** Origins whose pages may use REST and GraphQL. */
+  readonly corsOrigins: readonly string[];
   /** `max-age` of `Strict-Transport-Security`. */
   readonly hstsMaxAgeS: number;
   /** Whether tenant users, whose MQTT password is a token or an API key, are refused without TLS. */
@@ -222,6 +225,7 @@ function readListening(read: ReadSetting) {
     tls,
     publicUrl,
     mqttPublicUrl,
+    corsOrigins: readOrigins(read, 'CORS_ORIGINS'),
     hstsMaxAgeS: readInteger(read, 'HSTS_MAX_AGE', 31_536_000, 0, 63_072_000),
     mqttUsersNeedTls:
       readChoice(read, 'MQTT_USER_TLS', ['required', 'optional'], hasTls ? 'required' : 'optional') === 'required',

@@ -40,6 +40,7 @@ describe('an empty environment', () => {
       publicUrl: null,
       mqttPublicUrl: null,
       trustedProxies: [],
+      corsOrigins: [],
       hstsMaxAgeS: 31_536_000,
       mqttUsersNeedTls: false,
       dataDir: join(process.cwd(), 'data'),

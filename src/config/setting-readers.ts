@@ -69,6 +69,17 @@ export function readHost(read: ReadSetting, name: SettingName, fallback: string)
 export const isWildcard = (address: string): boolean =>
   address === '0.0.0.0' || (isIPv6(address) && /^[0:.]*$|^::ffff:(0\.0\.0\.0|0:0)$/i.test(address));
 
+/** Origins of pages, as browsers send them: scheme, host and port if it is not the default one. */
+export function readOrigins(read: ReadSetting, name: SettingName): string[] {
+  const origins = (read(name) ?? '').split(',').flatMap((one) => one.trim() || []);
+  for (const origin of origins) {
+    const isOrigin = /^https?:\/\//.test(origin) && URL.parse(origin)?.origin === origin;
+    if (!isOrigin)
+      throw new ConfigError(name, 'must be origins such as https://app.example.com, without a path, `*` or `null`');
+  }
+  return [...new Set(origins)];
+}
+
 /** An absolute URL with one of the schemes, without user, query and fragment. Trailing slashes are removed. */
 export function readPublicUrl(read: ReadSetting, name: SettingName, schemes: readonly string[]): string | null {
   const text = read(name);

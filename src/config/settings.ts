@@ -37,6 +37,11 @@ export const settingsTable = [
     'seconds for which browsers that have used HTTPS use nothing else (Strict-Transport-Security); 0 ends that',
   ),
   setting(
+    'CORS_ORIGINS',
+    'unset',
+    'origins whose pages may use REST and GraphQL with a token or key, never with cookies: https://app.example.com, separated by commas',
+  ),
+  setting(
     'MQTT_USER_TLS',
     'required if TLS_CERT or a public URL has TLS',
     'required or optional: whether MQTT users, whose password is a token or an API key, are refused without TLS',
@@ -128,7 +133,11 @@ export const settingsTable = [
     'seconds after a sign-in during which it can approve command-line sign-ins and open browser sessions, which end then at the latest',
   ),
   setting('SIDECAR', 'embedded', 'embedded, external or off'),
-  setting('SIDECAR_ADDRESS', '127.0.0.1:50051 when external, else a free port', 'host:port of the cognitive sidecar'),
+  setting(
+    'SIDECAR_ADDRESS',
+    '127.0.0.1:50051; embedded takes a free port if that is taken',
+    'host:port of the cognitive sidecar',
+  ),
   setting('LLM_BASE_URL', 'unset', "base URL of the reference sidecar's language model; needs LLM_MODEL"),
   setting('LLM_MODEL', 'unset', 'name of the language model'),
   setting('LLM_API_KEY', 'unset', 'API key of the language model'),

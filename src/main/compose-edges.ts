@@ -68,7 +68,11 @@ export function composeHttpEdges(parts: EdgeParts): HttpEdges {
     explorer: () => referencePage(reference, 'graphql'),
     observe: metrics.recordRequest,
   });
-  const listener = composeListener(parts, reference, { mcp: mcp.listener, graphql: graphql.listener });
+  const listener = composeListener(parts, reference, {
+    mcp: mcp.listener,
+    sse: mcp.listener,
+    graphql: graphql.listener,
+  });
   return { sockets, mcp, graphql, listener };
 }
 
@@ -103,6 +107,7 @@ function composePublicResources({ config, core, composed, requests }: EdgeParts,
     mayReadMetrics: config.metricsToken === null ? null : metricsTokenCheck(config.metricsToken),
     publicKeys: publicJwksOf(tokenKey),
     events: asyncApiDocument(services.settings),
+    tiers: Object.keys(config.rateLimits),
     protectedResource: () => protectedResource(publicUrl(), config.oidc?.issuer ?? null),
     signIn: {
       services,

@@ -3,13 +3,18 @@ import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, createServer as createTcpServer, type Server as TcpServer } from 'node:net';
 import { type Config, httpUrl } from '../config.ts';
 import { handleProtocolErrors, serverLimits } from '../edges/rest/server.ts';
+import { withCrossOrigin } from '../edges/shared/cross-origin.ts';
+import { refusingSeveralHosts } from '../edges/shared/host-header.ts';
 import { encryptedRequests, withStrictTransportSecurity } from '../edges/shared/transport-security.ts';
 import { newId } from './ids.ts';
 
 /** Creates the HTTP server, with TLS if it is configured. It does not listen. */
 export function createHttpServer(config: HttpConfig, requestListener: RequestListener): Server {
   const { tls } = config;
-  const listener = mayBeEncrypted(config) ? secured(config, requestListener) : requestListener;
+  const { corsOrigins } = config;
+  const shared = corsOrigins.length === 0 ? requestListener : withCrossOrigin(requestListener, corsOrigins);
+  const checked = refusingSeveralHosts(shared, newId);
+  const listener = mayBeEncrypted(config) ? secured(config, checked) : checked;
   const server =
     tls === null
       ? createServer(serverLimits, listener)
@@ -18,7 +23,7 @@ export function createHttpServer(config: HttpConfig, requestListener: RequestLis
   return server;
 }
 
-type HttpConfig = Pick<Config, 'tls' | 'trustedProxies' | 'hstsMaxAgeS'>;
+type HttpConfig = Pick<Config, 'corsOrigins' | 'hstsMaxAgeS' | 'tls' | 'trustedProxies'>;
 
 const mayBeEncrypted = ({ tls, trustedProxies }: HttpConfig): boolean => tls !== null || trustedProxies.length > 0;
 

@@ -4,6 +4,7 @@ import { categorySchema } from '../domain/enum-schemas.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import { isTimezone } from '../domain/timezone.ts';
 import { uuid } from '../domain/uuid-schema.ts';
+import { MAX_COUNTED } from '../store/contract/page.ts';
 import type { Page, Position } from '../store/contract.ts';
 
 /** Refusals for an id: the same whether the resource is missing, belongs to another tenant, or the id is not a UUID. */
@@ -60,14 +61,26 @@ export const timezone = z
   .refine(isTimezone, 'is not an IANA time zone')
   .meta({ description: 'IANA zone name', examples: ['Europe/Berlin'] });
 
-/** Times on HTTP are ISO 8601 in UTC. */
+/** A time in an input: RFC 3339, with `Z` or an offset. Read it with `Date.parse`. */
+export const timeInput = z.iso
+  .datetime({ offset: true })
+  .meta({ examples: ['2026-03-01T12:00:00.000Z', '2026-03-01T13:00:00+01:00'] });
+
+/** Times in answers are ISO 8601 in UTC. */
 export const isoTime = z.iso.datetime().meta({ examples: ['2026-03-01T12:00:00.000Z'] });
 
 /** The paging members of every list (contract §2). */
 export const paging = {
-  limit: z.int().min(1).max(200).default(50).meta({ description: 'Entries per page' }),
+  limit: z.int().min(1).max(200).default(200).meta({ description: 'Entries per page' }),
   cursor: z.string().min(1).max(512).optional().meta({ description: '`next_cursor` of the previous page' }),
 };
+/** The count of every list. */
+export const listCount = z
+  .int()
+  .nullable()
+  .meta({
+    description: `Number of the entries of all pages; null if it is over ${MAX_COUNTED}, or the list has several pages and is not counted`,
+  });
 export const nextCursor = z.string().nullable().meta({ description: 'Null on the last page' });
 
 /** The start of the page at `cursor`; undefined for the first page. */

@@ -10,7 +10,7 @@ import type { Outcome, RefusalCode } from '../domain/refusals.ts';
 import type { Role } from '../domain/roles.ts';
 import type { NeededScope, Scope } from '../domain/scopes.ts';
 import type { Sealer } from '../domain/sealing.ts';
-import type { EpochMs, Json, Principal, Uuid } from '../domain/values.ts';
+import type { EpochMs, Json, JsonObject, Principal, Uuid } from '../domain/values.ts';
 import type { AgentTokens } from '../services/agent-tokens.ts';
 import type { ApiKeyCache } from '../services/api-key-cache.ts';
 import type { Artifacts } from '../services/artifacts.ts';
@@ -91,8 +91,12 @@ export interface Answer<Output> {
   about?: AuditSubject;
   /** For a list that is a bare array: the cursor of the next page, null on the last one. */
   next?: string | null;
+  /** For a list that is a bare array: the number of the entries of all pages, null if it is not known. */
+  total?: number | null;
   /** For a list: the cursor after each entry of this page, on protocols with one per entry. */
   cursors?(): string[];
+  /** A strong entity tag of the body, with its quotes; on HTTP. */
+  etag?: string;
   /** Instead of a body, for an operation with `download`. */
   file?: StoredFile;
   /** Instead of a body, for an operation with `streams`. */
@@ -310,6 +314,10 @@ export interface Operation<
   needs: readonly Need[];
   /** Checks the tenant's policy before a stored answer is looked up (contract §2). */
   policy?(services: Pick<Services, Need>, call: Pick<Call<z.infer<In>>, 'input' | 'caller'>): Promise<Outcome<null>>;
+  /** Answers have an entity tag: a GET with a matching `If-None-Match` is 304. */
+  tagged?: true;
+  /** JSON Schema keywords for what only the checks of `input` require of the body; for the API reference. */
+  bodyRules?: JsonObject;
   /** Body by status, if `output` has several shapes; for the API reference. */
   responses?: Readonly<Record<number, { when: string; body: ZodType }>>;
   /** Refusals in addition to those of `perform`, for the API reference. */

@@ -13,6 +13,9 @@ const FLUSH_MS = 5_000;
 // Compared for unknown prefixes, so that the response time does not reveal which prefixes exist.
 const DUMMY_HASH = 'A'.repeat(43);
 
+/** Called when a key has ended before its expiry, or ends before it at `endsAt`. */
+type KeyListener = (prefix: string, endsAt: EpochMs | null) => void;
+
 /**
  * Cache of API keys, verified as they are presented. Call `invalidate` after the commit that revokes or replaces a key.
  */
@@ -25,7 +28,7 @@ export class ApiKeyCache implements SizeReporter {
   /** Only existing keys: unknown prefixes are not cached. */
   readonly #keys: LRUCache<string, ApiKey>;
   readonly #loading = new Map<string, Promise<ApiKey | null>>();
-  readonly #listeners = new Set<(prefix: string) => void>();
+  readonly #listeners = new Set<KeyListener>();
   readonly #flushTimer: NodeJS.Timeout;
   #uses = new Map<string, EpochMs>();
   #flushing: Promise<void> = Promise.resolve();
@@ -55,7 +58,7 @@ export class ApiKeyCache implements SizeReporter {
       if (item.about !== 'key') return;
       this.#keys.delete(item.prefix);
       this.#loading.delete(item.prefix);
-      for (const listener of [...this.#listeners]) listener(item.prefix);
+      for (const listener of [...this.#listeners]) listener(item.prefix, item.endsAt ?? null);
     });
   }
 
@@ -96,12 +99,13 @@ export class ApiKeyCache implements SizeReporter {
     return this.#uses.get(prefix) ?? null;
   }
 
-  invalidate(prefix: string): void {
-    this.#invalidations.publish({ about: 'key', prefix });
+  /** `endsAt`: the key remains valid until then; null if it has ended. */
+  invalidate(prefix: string, endsAt: EpochMs | null = null): void {
+    this.#invalidations.publish({ about: 'key', prefix, ...(endsAt !== null && { endsAt }) });
   }
 
-  /** Calls `listener` when a key ends before its expiry, for connections that depend on it. */
-  subscribe(listener: (prefix: string) => void): () => void {
+  /** For connections that depend on keys. */
+  subscribe(listener: KeyListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }

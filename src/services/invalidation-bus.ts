@@ -6,8 +6,8 @@ import type { Cache } from '../store/contract.ts';
 const invalidation = z.discriminatedUnion('about', [
   /** A user's row changed. */
   z.object({ about: z.literal('user'), id: z.string() }),
-  /** An API key ended before its expiry. */
-  z.object({ about: z.literal('key'), prefix: z.string() }),
+  /** An API key ended before its expiry, or with `endsAt` ends then at the latest. */
+  z.object({ about: z.literal('key'), prefix: z.string(), endsAt: z.number().optional() }),
   /** A token was revoked by a logout; `until` is when it would have expired. */
   z.object({ about: z.literal('token'), id: z.string(), until: z.number() }),
   /** A token was presented at `/mcp`. */

@@ -14,6 +14,10 @@ export const placeRows: readonly Row[] = [
     refusals: { VALIDATION_FAILED: () => ({ path: '/homes?cursor=junk' }) },
   },
   {
+    ...{ method: 'GET', path: '/homes/{homeId}', role: 'viewer', scope: 'read:homes', status: 200 },
+    request: async (world) => ({ path: `/homes/${await world.home()}` }),
+  },
+  {
     ...{ method: 'PATCH', path: '/homes/{homeId}', role: 'admin', scope: 'write:homes', status: 200 },
     request: async (world) => ({ path: `/homes/${await world.home()}`, body: { home_name: 'Chalet' } }),
   },
@@ -37,6 +41,17 @@ export const placeRows: readonly Row[] = [
     request: async (world) => ({ path: `/homes/${await world.home()}/rooms` }),
   },
   {
+    ...{ method: 'GET', path: '/homes/{homeId}/rooms/{roomId}', role: 'viewer', scope: 'read:homes', status: 200 },
+    request: async (world) => ({ path: `/homes/${world.homeId}/rooms/${await world.room()}` }),
+  },
+  {
+    ...{ method: 'PATCH', path: '/homes/{homeId}/rooms/{roomId}', role: 'admin', scope: 'write:homes', status: 200 },
+    request: async (world) => ({
+      path: `/homes/${world.homeId}/rooms/${await world.room()}`,
+      body: { name: 'Larder' },
+    }),
+  },
+  {
     ...{ method: 'DELETE', path: '/homes/{homeId}/rooms/{roomId}', role: 'admin', scope: 'write:homes', status: 204 },
     request: async (world) => ({ path: `/homes/${world.homeId}/rooms/${await world.room()}` }),
   },
@@ -54,6 +69,14 @@ export const placeRows: readonly Row[] = [
     refusals: {
       NOT_FOUND: () => ({ path: '/groups', body: { name: 'Evening', description: '', device_ids: [v4()] } }),
     },
+  },
+  {
+    ...{ method: 'GET', path: '/groups/{slug}', role: 'user', scope: 'read:groups', status: 200 },
+    request: async (world) => ({ path: `/groups/${await world.group()}` }),
+  },
+  {
+    ...{ method: 'PATCH', path: '/groups/{slug}', role: 'admin', scope: 'write:groups', status: 200 },
+    request: async (world) => ({ path: `/groups/${await world.group()}`, body: { name: 'Night', description: null } }),
   },
   {
     ...{ method: 'POST', path: '/groups/{slug}/join', role: 'user', scope: 'write:groups', status: 200 },

@@ -9,6 +9,10 @@ export const identityRows: readonly Row[] = [
     ...{ method: 'GET', path: '/auth/me', role: 'none', scope: null, status: 200, suspended: true },
     request: () => ({ path: '/auth/me' }),
   },
+  {
+    ...{ method: 'GET', path: '/tenant', role: 'viewer', scope: 'read:tenant', status: 200, suspended: true },
+    request: () => ({ path: '/tenant' }),
+  },
   { ...open, method: 'GET', path: '/auth/csrf', request: () => ({ path: '/auth/csrf' }) },
   {
     ...{ ...open, method: 'POST', path: '/auth/session', status: 204, goesOn: true, suspended: true },

@@ -158,6 +158,19 @@ describe('a credential that was presented at /mcp', () => {
     expect(refusal(await confirm(program, own.dry_run_token))).toEqual(FAILED);
   });
 
+  it.each(['old', 'new'] as const)(
+    'is an agent with both keys of a rotation: the %s key at /mcp',
+    async (presented) => {
+      const { key, prefix } = await createApiKey(owner);
+      const rotated = (await owner.post('/v1/auth/api-keys/rotate', { prefix, grace_s: 3600 })).body;
+      const keys = { old: key, new: rotated.key as string };
+      await agentWith(keys[presented]);
+      const program = at.api(keys[presented === 'old' ? 'new' : 'old']);
+      const { body } = await program.post(`/v1/device/${door()}/command`, { action: 'unlock' });
+      expect(refusal(await confirm(program, body.dry_run_token))).toEqual(FAILED);
+    },
+  );
+
   it('is an agent on every wire: a token', async () => {
     const sub = randomUUID();
     const member = await inviteMember(at, owner, 'user', sub);

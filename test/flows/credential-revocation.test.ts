@@ -107,6 +107,21 @@ eachDeployment('a connection', (deployment) => {
     await liveOn(at, rotated.body.key);
   });
 
+  it('that uses a key ends with the grace of the key, and not before', async () => {
+    const { key, prefix } = await newKey(owner);
+    const ticket = (await at.api(key).post('/ws/ticket')).body.ticket;
+    const living = await liveOn(at, key);
+    const rotated = await owner.post('/v1/auth/api-keys/rotate', { prefix, grace_s: 3600 });
+    const late = await liveOn(at, key, ticket);
+    at.clock.advance(3_500_000);
+    expect((await at.api(key).get('/v1/devices')).status).toBe(200);
+    expect([living.mqtt.connected, late.mqtt.connected]).toEqual([true, true]);
+    const stays = await liveOn(at, rotated.body.key);
+    at.clock.advance(100_000);
+    expect(await Promise.all([bothEnd(living), bothEnd(late)])).toEqual([4401, 4401]);
+    expect(stays.mqtt.connected).toBe(true);
+  });
+
   it('that uses a key ends when the role of its creator becomes insufficient', async () => {
     const user = await member(at, owner, 'user');
     const { key } = await newKey(user);

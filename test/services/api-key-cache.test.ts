@@ -25,6 +25,7 @@ async function setUp(more: Partial<ApiKey> = {}) {
   const key: ApiKey = {
     ...{ prefix, hash, tenantId, userId, name: 'x', scopes: [], roleCap: 'admin' },
     ...{ createdAt: 0, lastUsedAt: null, expiresAt: null, revokedAt: null, restriction: null },
+    ...{ graceUntil: null, replacedBy: null, replaces: null },
     ...more,
   };
   await store.keys.insert(key);

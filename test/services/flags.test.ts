@@ -9,7 +9,7 @@ function storeThat(broken: { taken: boolean; thenAway?: number }) {
   let away = 0;
   const store: AdministrationStore = {
     contentsByShard: async () => [],
-    tenants: async () => ({ items: [], next: null, positions: () => [] }),
+    tenants: async () => ({ items: [], next: null, positions: () => [], count: async () => null }),
     async flags() {
       if (away-- > 0) throw new StoreUnavailable('away');
       return { ...kept };

@@ -111,6 +111,7 @@ describe('another process', () => {
         roleCap: 'admin' as const,
       },
       ...{ createdAt: 0, lastUsedAt: null, expiresAt: null, revokedAt: null, restriction: null },
+      ...{ graceUntil: null, replacedBy: null, replaces: null },
     };
     store.users.set(USER, ada);
     await store.keys.insert(key);

@@ -19,6 +19,7 @@ export function earlierApiKey(of: Pick<ApiKey, 'tenantId' | 'userId'>): { key: s
   const row: ApiKey = {
     ...{ ...of, prefix, hash: hashApiKey(key), name: 'earlier', scopes: [], roleCap: 'admin' },
     ...{ createdAt: 0, lastUsedAt: null, expiresAt: null, revokedAt: null, restriction: null },
+    ...{ graceUntil: null, replacedBy: null, replaces: null },
   };
   return { key, row };
 }

@@ -292,7 +292,7 @@ export async function startHttpServiceOn<Kept extends Store>(
       metrics.recordRequest(route, method, status, took);
     },
     draining: () => state.draining,
-    mounts: { mcp: mcp.listener, graphql: graphql.listener },
+    mounts: { mcp: mcp.listener, sse: mcp.listener, graphql: graphql.listener },
     ...more,
   });
   const server = createServer(serverLimits, listener);

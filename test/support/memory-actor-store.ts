@@ -127,9 +127,9 @@ export function makeRuntimeStore(actors: MemoryActorStore, more: { batchesInFlig
     awaitingVerification: async () => requested.watching,
   };
   const plans: PlanStore = {
-    list: async () => ({ items: [], next: null, positions: () => [] }),
+    list: async () => ({ items: [], next: null, positions: () => [], count: async () => null }),
     open: async () => requested.plans,
-    awaitingPlanner: async () => ({ items: [], next: null, positions: () => [] }),
+    awaitingPlanner: async () => ({ items: [], next: null, positions: () => [], count: async () => null }),
   };
   const store = { actors, devices, commands, plans, batchesInFlight: more.batchesInFlight ?? 1 } as unknown as Store;
   return { store, flushed, requested };

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { collectOption, parseExpiry, parseIntegerBetween } from '../argument-parsers.ts';
+import { collectOption, parseDurationS, parseExpiry, parseIntegerBetween } from '../argument-parsers.ts';
 import { createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
 import { printTable } from '../print.ts';
@@ -89,11 +89,13 @@ export function addKeys(program: Command, io: Io): void {
   keys
     .command('rotate <prefix>')
     .description(
-      'Replaces a key with a new one of the same name, scopes and restriction; the old key becomes invalid at once.',
+      'Replaces a key with a new one of the same name, scopes and restriction; the old key becomes invalid at once, or after --grace.',
     )
-    .action(async (prefix: string, _options, command: Command) => {
+    .option('--grace <duration>', 'how long the old key remains valid, such as 1h; at most 24h', parseDurationS, 0)
+    .action(async (prefix: string, { grace }: { grace: number }, command: Command) => {
       const { api, show } = createCliContext(io, command);
-      show(await api.post<NewKey>('/v1/auth/api-keys/rotate', { prefix: prefixOf(prefix) }), printNewKey(io));
+      const body = { prefix: prefixOf(prefix), ...(grace > 0 && { grace_s: grace }) };
+      show(await api.post<NewKey>('/v1/auth/api-keys/rotate', body), printNewKey(io));
     });
   keys
     .command('revoke <prefix...>')

@@ -29,6 +29,20 @@ function idsAfter(ids: readonly string[], after: unknown, { caller }: GraphqlCon
   );
 }
 
+const devicesLink = (
+  outputs: OutputTypes,
+  loadDevices: (context: GraphqlContext, id: string, limit: number) => Promise<unknown>,
+  filter: string,
+): Fields => ({
+  devices: {
+    type: new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(outputs.typeNamed('Device')))),
+    description: `Newest first, also revoked ones; use \`devices(${filter}:)\` for paging`,
+    args: { first: first(20) },
+    extensions: { assumedEntries: 'first' },
+    resolve: ({ id }, args, context) => loadDevices(context, `${id}`, clampFirst(args.first as number)),
+  },
+});
+
 const deviceLink = (outputs: OutputTypes, member = 'device_id'): Fields => ({
   device: {
     type: outputs.typeNamed('Device'),
@@ -62,12 +76,14 @@ export const links: Readonly<Record<string, (outputs: OutputTypes) => Fields>> =
       extensions: { assumedEntries: 'first' },
       resolve: ({ id }, args, context) => load.roomsOf(context, `${id}`, clampFirst(args.first as number)),
     },
+    ...devicesLink(outputs, load.devicesOfHome, 'homeId'),
   }),
   Room: (outputs) => ({
     home: {
       type: outputs.typeNamed('Home'),
       resolve: ({ home_id }, _, context) => load.home(context, `${home_id}`),
     },
+    ...devicesLink(outputs, load.devicesOfRoom, 'roomId'),
   }),
   Group: (outputs) => ({
     devices: {

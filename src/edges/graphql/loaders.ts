@@ -2,6 +2,8 @@ import DataLoader from 'dataloader';
 import type { JsonObject } from '../../domain/values.ts';
 import {
   findDevices,
+  findDevicesOfHomes,
+  findDevicesOfRooms,
   findHomes,
   findManifests,
   findRooms,
@@ -46,7 +48,19 @@ const fetchEntities = async (
 
 const idsInput = (ids: readonly string[]): JsonObject => ({ ids: [...ids] });
 
+/** The newest devices of each home or room, by the member of a device that names it. */
+const devicesIn =
+  (operation: typeof findDevicesOfHomes, member: 'home_id' | 'room_id') =>
+  (context: GraphqlContext, id: string, limit: number): Promise<Entity[]> =>
+    loader(context, `devices by ${member} ${limit}`, async (ids) => {
+      const devices = await fetchEntities(context, operation, { ids: [...ids], limit }, 'devices');
+      const byPlace = Map.groupBy(devices, (device) => device[member]);
+      return (place) => byPlace.get(place) ?? [];
+    }).load(id);
+
 export const load = {
+  devicesOfHome: devicesIn(findDevicesOfHomes, 'home_id'),
+  devicesOfRoom: devicesIn(findDevicesOfRooms, 'room_id'),
   device: (context: GraphqlContext, id: string) =>
     loader(context, 'device', async (ids) =>
       byId(await fetchEntities(context, findDevices, idsInput(ids), 'devices'), 'id'),

@@ -11,8 +11,8 @@ import {
 } from 'graphql';
 import { type Fragments, isIntrospectionField } from './document-limits.ts';
 
-/** Entries of a page when `first` is left out, and the maximum. */
-const DEFAULT_PAGE_SIZE = 50;
+/** Entries of a page when `first` is left out: fewer than in the REST API, because a document may cost only so much. */
+export const DEFAULT_PAGE_SIZE = 50;
 const MAX_PAGE_SIZE = 200;
 
 /** Cost of one introspection field, which may answer the whole schema. */

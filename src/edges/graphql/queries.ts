@@ -5,12 +5,15 @@ import {
   type GraphQLNullableOutputType,
   type GraphQLOutputType,
 } from 'graphql';
+import { z } from 'zod';
+import { listCount } from '../../operations/inputs.ts';
 import type { Performed } from '../../operations/perform.ts';
 import { pascal } from './casing.ts';
 import { connectionOf } from './connection-types.ts';
 import { describeOperation, memberOf, membersOf } from './descriptions.ts';
 import { type GraphqlContext, performRead } from './graphql-context.ts';
 import type { InputTypes } from './input-types.ts';
+import { DEFAULT_PAGE_SIZE } from './operation-cost.ts';
 import { type Shape, shapeOf } from './operation-shapes.ts';
 import { ASSUMED_ENTRIES, type OutputTypes } from './output-types.ts';
 import type { RelayConnection } from './relay-connection.ts';
@@ -62,6 +65,9 @@ function resultType(outputs: OutputTypes, shape: Shape, row: QueryField, place: 
   return new GraphQLList(entry);
 }
 
+/** The other members of a connection whose list is a bare array. */
+const BARE_LIST = shapeOf(z.object({ count: listCount }), 'output').shape;
+
 const PAGING = { limit: 'first', cursor: 'after' } as const;
 
 function connectionField(
@@ -75,7 +81,9 @@ function connectionField(
   const list = member === null ? body : memberOf(body, member);
   if (list.kind !== 'list' || list.of.shape.kind !== 'object') throw new Error(`${name} must be a list of objects`);
   const node = outputs.object(list.of.shape, pascal(name));
-  const otherMembers = membersOf(body).filter((one) => one.name !== member && one.name !== 'next_cursor');
+  const otherMembers = membersOf(member === null ? BARE_LIST : body).filter(
+    (one) => one.name !== member && one.name !== 'next_cursor',
+  );
   const members = membersOf(shapeOf(operation.input, 'input').shape);
   const { fields: args, read: readInput } = inputs.fields(members, pascal(name), PAGING);
   Object.assign(args.first ?? {}, { description: 'Maximum number of entries, 1 to 200; the default is 50' });
@@ -85,17 +93,19 @@ function connectionField(
     description: describeOperation(operation),
     args,
     extensions: { cost: READ_COST, operation, isConnection: true },
-    resolve: async (_, given, context) =>
-      toConnection(await performRead(context, operation, readInput(given)), member, typeof given.after === 'string'),
+    resolve: async (_, given, context) => {
+      const input = readInput({ first: DEFAULT_PAGE_SIZE, ...given });
+      return toConnection(await performRead(context, operation, input), member, typeof given.after === 'string');
+    },
   };
 }
 
 function toConnection(
-  { body, next, cursors }: Performed,
+  { body, next, total, cursors }: Performed,
   member: string | null,
   hasPreviousPage: boolean,
 ): RelayConnection {
-  const object = (member === null ? {} : body) as Body;
+  const object = (member === null ? { count: total ?? null } : body) as Body;
   const nodes = (member === null ? body : object[member]) as readonly object[];
   const nextCursor = member === null ? next : object.next_cursor;
   let computed: readonly string[] | undefined;

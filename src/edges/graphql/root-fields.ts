@@ -57,23 +57,33 @@ import {
   removeFirmwareKey,
   setFirmwareSigning,
 } from '../../operations/firmware/firmware-signing.ts';
-import { createGroup, deleteGroup, joinGroup, leaveGroup, listGroups } from '../../operations/homes/groups.ts';
+import {
+  createGroup,
+  deleteGroup,
+  getGroup,
+  joinGroup,
+  leaveGroup,
+  listGroups,
+  updateGroup,
+} from '../../operations/homes/groups.ts';
 import {
   createHome,
   createRoom,
   deleteHome,
   deleteRoom,
   getHome,
+  getRoom,
   listHomes,
   listRooms,
   updateHome,
+  updateRoom,
 } from '../../operations/homes/homes.ts';
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '../../operations/identity/api-keys.ts';
 import { getMe } from '../../operations/identity/auth.ts';
 import { acceptInvitation } from '../../operations/identity/invitations.ts';
 import { changeMember, inviteMember, listMembers, removeMember } from '../../operations/identity/members.ts';
 import { endMemberSessions, endSession, listMemberSessions, listSessions } from '../../operations/identity/sessions.ts';
-import { registerTenant } from '../../operations/identity/tenants.ts';
+import { getTenant, registerTenant } from '../../operations/identity/tenants.ts';
 import { getActor, getActorJournal, listActors, releaseActor } from '../../operations/inspection/actors.ts';
 import { listAudit, verifyAudit } from '../../operations/inspection/audit.ts';
 import { getMachine, listMachines } from '../../operations/inspection/machines.ts';
@@ -133,7 +143,9 @@ export const queries: Readonly<Record<string, QueryField>> = {
   policy: { operation: getPolicy, resultMember: 'policy' },
   home: { operation: getHome, resultMember: 'home' },
   homes: { operation: listHomes, connectionMember: 'homes' },
+  room: { operation: getRoom, resultMember: 'room' },
   rooms: { operation: listRooms, connectionMember: 'rooms' },
+  group: { operation: getGroup, resultMember: 'group' },
   groups: { operation: listGroups, connectionMember: 'groups' },
   capabilities: { operation: listCapabilities, resultMember: 'capabilities' },
   categories: { operation: listCategories, resultMember: 'categories' },
@@ -159,6 +171,7 @@ export const queries: Readonly<Record<string, QueryField>> = {
   members: { operation: listMembers, connectionMember: 'members' },
   memberSessions: { operation: listMemberSessions, connectionMember: 'sessions' },
   sessions: { operation: listSessions, connectionMember: 'sessions' },
+  tenant: { operation: getTenant, resultMember: 'tenant' },
   tenants: { operation: listTenants, connectionMember: 'the body' },
   flags: { operation: listFlags, resultMember: 'flags', typeName: 'Flags' },
   serviceNodes: { operation: listNodes, typeName: 'ServiceNodes' },
@@ -201,8 +214,10 @@ const changes: readonly (Operation | MutationField)[] = [
   updateHome,
   deleteHome,
   createRoom,
+  updateRoom,
   deleteRoom,
   createGroup,
+  updateGroup,
   joinGroup,
   leaveGroup,
   deleteGroup,

@@ -1,4 +1,12 @@
-import { type GraphQLFieldConfig, type GraphQLFieldConfigMap, GraphQLObjectType, GraphQLSchema } from 'graphql';
+import {
+  DirectiveLocation,
+  GraphQLDirective,
+  type GraphQLFieldConfig,
+  type GraphQLFieldConfigMap,
+  GraphQLObjectType,
+  GraphQLSchema,
+  specifiedDirectives,
+} from 'graphql';
 import { getDevice, listDevices } from '../../operations/devices/devices.ts';
 import { memberOf } from './descriptions.ts';
 import { Enums } from './enum-types.ts';
@@ -45,12 +53,23 @@ export function makeSchema({ executed = false } = {}): GraphQLSchema {
   outputs.object(full, 'Device');
   const builders = { inputs, outputs, refused: refusedType(enums), executed };
   return new GraphQLSchema({
+    directives: portableDirectives,
     description: 'The same operations as REST, with the same roles, scopes, refusals and audit entries.',
     query: root('Query', queries, (name, row) => queryField(builders, name, row)),
     mutation: root('Mutation', mutations, (name, row) => mutationField(builders, name, row)),
     subscription: new GraphQLObjectType({ name: 'Subscription', fields: subscriptionFields(outputs, enums) }),
   });
 }
+
+/**
+ * The directives of GraphQL without the location DIRECTIVE_DEFINITION, which is younger than the specification of October
+ * 2021: clients that know that one only, such as graphql-core 3.2.10, cannot build a schema from it.
+ */
+const portableDirectives: readonly GraphQLDirective[] = specifiedDirectives.map((directive) => {
+  const { locations, ...config } = directive.toConfig();
+  const known = locations.filter((location) => location !== DirectiveLocation.DIRECTIVE_DEFINITION);
+  return known.length === locations.length ? directive : new GraphQLDirective({ ...config, locations: known });
+});
 
 function root<Row>(
   name: string,

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { RequestListener } from 'node:http';
+import type { IncomingHttpHeaders, RequestListener } from 'node:http';
 import { setTimeout as after } from 'node:timers/promises';
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv';
@@ -68,6 +68,9 @@ export interface McpParts {
   limits?: Partial<SessionLimits>;
 }
 
+/** Opens the HTTP+SSE transport whatever the client sends. */
+const SSE_PATH = '/sse';
+
 /** Time for requests in progress at shutdown. */
 const DRAIN_MS = 3_000;
 
@@ -85,7 +88,7 @@ interface AuthenticatedExchange extends HttpExchange {
   credential: string;
 }
 
-/** MCP at `/mcp` (contract §6): Streamable HTTP, and HTTP+SSE for older clients. */
+/** MCP at `/mcp` (contract §6): Streamable HTTP, and HTTP+SSE for older clients, also at `/sse`. */
 export class McpEdge implements SizeReporter {
   readonly #parts: McpParts;
   readonly #hosts: HostCheck;
@@ -214,6 +217,7 @@ export class McpEdge implements SizeReporter {
     };
     const path = exchange.path.replace(/\/$/, '');
     if (path === '/mcp') return this.#serveMcp(authenticated);
+    if (path === SSE_PATH) return this.#serveSse(authenticated);
     if (path !== MESSAGES_PATH) return sendRefusal(authenticated, UNKNOWN_PATH);
     if (authenticated.method !== 'POST') return refuseMethod(authenticated, 'POST');
     return this.#legacyPost(authenticated);
@@ -226,7 +230,7 @@ export class McpEdge implements SizeReporter {
       case 'POST':
         return this.#post(authenticated, typeof id === 'string' ? id : null);
       case 'GET':
-        if (id === undefined && headers['mcp-protocol-version'] === undefined) return this.#openLegacy(authenticated);
+        if (id === undefined && wantsLegacyStream(headers)) return this.#openLegacy(authenticated);
         return this.#openEventStream(authenticated, typeof id === 'string' ? id : null);
       case 'DELETE': {
         const session = typeof id === 'string' ? this.#sessions.find(id, sessionOwnerOf(authenticated.caller)) : null;
@@ -237,6 +241,11 @@ export class McpEdge implements SizeReporter {
       default:
         return refuseMethod(authenticated, 'GET, POST, DELETE');
     }
+  }
+
+  async #serveSse(authenticated: AuthenticatedExchange): Promise<void> {
+    if (authenticated.method !== 'GET') return refuseMethod(authenticated, 'GET');
+    return this.#openLegacy(authenticated);
   }
 
   async #readMessages(authenticated: AuthenticatedExchange): Promise<ParsedPost | null> {
@@ -373,6 +382,10 @@ export class McpEdge implements SizeReporter {
     session.transport.post(posted.messages, contexts);
   }
 }
+
+/** Some clients of HTTP+SSE send the revision that they prefer, and name the stream; others do not name it. */
+const wantsLegacyStream = ({ accept, 'mcp-protocol-version': revision }: IncomingHttpHeaders): boolean =>
+  revision === undefined || accept?.includes('text/event-stream') === true;
 
 const SHUTDOWN_NOTICE = {
   level: 'notice' as const,

@@ -5,6 +5,12 @@ import type { Json, JsonObject } from '../../domain/values.ts';
 /** Converts Zod schemas to OpenAPI schemas; named ones (`meta({ id })`) become shared components. */
 export class SchemaComponents {
   readonly components: JsonObject = {};
+  readonly #tiers: readonly string[];
+
+  /** `tiers`: the tiers that are configured, which are the values of `oneOfTiers`. */
+  constructor(tiers: readonly string[] = []) {
+    this.#tiers = tiers;
+  }
 
   input(schema: ZodType): JsonObject {
     return this.#convert(schema, 'input');
@@ -21,6 +27,8 @@ export class SchemaComponents {
       unrepresentable: 'any',
       override: ({ jsonSchema }) => {
         delete jsonSchema.noun; // custom keyword, for refusal texts
+        if (jsonSchema.oneOfTiers === true && this.#tiers.length > 0) jsonSchema.enum = [...this.#tiers];
+        delete jsonSchema.oneOfTiers;
         // `format` is enough; Zod's regular expressions are pages long.
         if (jsonSchema.format === 'uuid' || jsonSchema.format === 'date-time') delete jsonSchema.pattern;
         if (io === 'output' && jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;

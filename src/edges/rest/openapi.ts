@@ -33,9 +33,9 @@ export interface RouteGroup {
   routes: readonly Route[];
 }
 
-/** Builds the OpenAPI 3.1 document from the routes and schemas that serve the requests. */
-export function buildOpenApi(groups: readonly RouteGroup[]): JsonObject {
-  const schemas = new SchemaComponents();
+/** Builds the OpenAPI 3.1 document from the routes and schemas that serve the requests, and the configured tiers. */
+export function buildOpenApi(groups: readonly RouteGroup[], tiers: readonly string[] = []): JsonObject {
+  const schemas = new SchemaComponents(tiers);
   schemas.output(z.object({ problem })); // registers the component
   const responses: JsonObject = {};
   const paths: Record<string, JsonObject> = {};
@@ -70,6 +70,14 @@ export function buildOpenApi(groups: readonly RouteGroup[]): JsonObject {
         ProtocolVersion: { schema: { type: 'string', const: 'PROTO/3.0' } },
         NextPage: {
           description: '`<URL of the next page>; rel="next"` (RFC 8288); absent on the last page',
+          schema: { type: 'string' },
+        },
+        TotalCount: {
+          description: 'Number of the entries of all pages; absent if it is over 10,000',
+          schema: { type: 'integer' },
+        },
+        EntityTag: {
+          description: 'Changes with the representation; for `If-None-Match`, and for `If-Match` of an update',
           schema: { type: 'string' },
         },
         RetryAfter: { description: 'Seconds', schema: { type: 'integer' } },
@@ -129,7 +137,12 @@ function operationOf(route: Route, tag: string, schemas: SchemaComponents, share
   const rest = Object.keys(members).filter((name) => !inPathOrHeader.includes(name));
   const inQuery = rest.filter((name) => method === 'GET' || method === 'DELETE' || route.query?.includes(name));
   const inBody = rest.filter((name) => !inQuery.includes(name));
-  const body = Array.isArray(input.oneOf) ? input : inBody.length > 0 ? bodySchema(input, inPath, inBody) : null;
+  const rules = operation.bodyRules ?? {};
+  const body = Array.isArray(input.oneOf)
+    ? input
+    : inBody.length > 0
+      ? { ...bodySchema(input, inPath, inBody), ...rules }
+      : null;
   const parameters: Json[] = [
     ...inPath.map((name) => ({ name, in: 'path', required: true, schema: members[name] ?? {} })),
     ...inQuery.map((name) => ({
@@ -192,7 +205,7 @@ function bodySchema(input: JsonObject, inPath: string[], inBody: string[]): Json
 function bodyOf(operation: Operation, schema: JsonObject): JsonObject {
   const example = (operation.example as { input?: JsonObject } | undefined)?.input;
   return {
-    required: schema.required !== undefined || schema.oneOf !== undefined,
+    required: [schema.required, schema.oneOf, schema.anyOf].some((rule) => rule !== undefined),
     content: { 'application/json': { schema, ...(example !== undefined && { example }) } },
   };
 }
@@ -207,7 +220,10 @@ function answersOf(route: Route, schemas: SchemaComponents): JsonObject {
   const headers = {
     ...headersOf(route),
     ...(acceptsIdempotencyKey(route) && { 'Idempotent-Replayed': headerRef('Replayed') }),
-    ...(operation.output instanceof z.ZodArray && { Link: headerRef('NextPage') }),
+    ...(operation.tagged && { ETag: headerRef('EntityTag') }),
+    ...(operation.output instanceof z.ZodArray && {
+      ...{ Link: headerRef('NextPage'), 'X-Total-Count': headerRef('TotalCount') },
+    }),
   };
   if (operation.download !== undefined) return fileAnswers(operation.download, headers);
   if (operation.streams !== undefined)
@@ -215,7 +231,11 @@ function answersOf(route: Route, schemas: SchemaComponents): JsonObject {
   if (success === 204) return { 204: { description: 'Done', headers } };
   const answers = operation.responses ?? { [success]: { when: 'Done', body: operation.output } };
   const examples = examplesOf(operation);
-  return Object.fromEntries(
+  const unchanged = operation.tagged === true &&
+    route.method === 'GET' && {
+      304: { description: 'The answer matches `If-None-Match`', headers },
+    };
+  const byStatus = Object.fromEntries(
     Object.entries(answers).map(([status, { when, body }]) => [
       status,
       {
@@ -230,6 +250,7 @@ function answersOf(route: Route, schemas: SchemaComponents): JsonObject {
       },
     ]),
   );
+  return { ...byStatus, ...unchanged };
 }
 
 const streamContent = (types: readonly string[]): JsonObject =>

@@ -112,6 +112,14 @@ function sendResult(
   const status = result.status ?? success;
   const headers = result.replayed ? ['Idempotent-Replayed', 'true'] : [];
   if (result.next) headers.push('Link', `<${nextPage(publicUrl, exchange, result.next)}>; rel="next"`);
+  if (typeof result.total === 'number') headers.push('X-Total-Count', `${result.total}`);
+  if (result.etag !== undefined) {
+    headers.push('ETag', result.etag);
+  }
+  if (result.etag !== undefined && isUnchanged(exchange, result.etag)) {
+    send(exchange, 304, null, headers);
+    return;
+  }
   for (const change of result.cookies ?? []) headers.push(...authenticator.cookies.set(change));
   if (status === 204) {
     send(exchange, status, null, headers);
@@ -122,6 +130,13 @@ function sendResult(
   } else {
     sendJson(exchange, status, result.body, headers);
   }
+}
+
+/** Whether the client has this representation (RFC 9110 §13.1.2, which compares weakly). */
+function isUnchanged({ method, request }: HttpExchange, etag: string): boolean {
+  const known = request.headers['if-none-match'];
+  if (known === undefined || (method !== 'GET' && method !== 'HEAD')) return false;
+  return known.trim() === '*' || known.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag);
 }
 
 /** URL of the same request with another cursor. */

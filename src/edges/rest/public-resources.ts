@@ -5,16 +5,21 @@ import type { BuiltFiles } from '../shared/built-files.ts';
 import type { Metrics } from '../shared/metrics.ts';
 import type { PresentsMetricsToken } from '../shared/metrics-access.ts';
 import { METADATA_PATH } from '../shared/protected-resource.ts';
+import { entryResources } from './entry-resources.ts';
 import { buildOpenApi } from './openapi.ts';
 import type { PublicResource } from './public-resource.ts';
 import { referenceResources } from './reference-resources.ts';
 import { routeGroups } from './routes.ts';
 import { type SignInParts, signInResources } from './sign-in/sign-in-resources.ts';
 
-let document: JsonObject | undefined;
+let built: { tiers: string; document: JsonObject } | undefined;
 
 /** The OpenAPI document of the routes; built once per process. */
-const restDocument = (): JsonObject => (document ??= buildOpenApi(routeGroups));
+function restDocument(tiers: readonly string[]): JsonObject {
+  const key = tiers.join();
+  if (built?.tiers !== key) built = { tiers: key, document: buildOpenApi(routeGroups, tiers) };
+  return built.document;
+}
 
 const METRICS_REFUSAL: Refusal = {
   code: 'UNAUTHENTICATED',
@@ -28,6 +33,8 @@ export function publicResources(parts: {
   publicKeys: readonly JWK[];
   events(): JsonObject;
   protectedResource(): JsonObject;
+  /** The configured tiers, for the API reference. */
+  tiers?: readonly string[];
   signIn: SignInParts;
   /** Build output of `reference/`. */
   reference: BuiltFiles;
@@ -56,7 +63,8 @@ export function publicResources(parts: {
         respond: () => ({ type: 'application/json', body: JSON.stringify(parts.protectedResource()) }),
       }),
     ),
+    ...entryResources,
     ...signInResources(parts.signIn),
-    ...referenceResources({ openApi: restDocument(), events: parts.events, files: parts.reference }),
+    ...referenceResources({ openApi: restDocument(parts.tiers ?? []), events: parts.events, files: parts.reference }),
   ];
 }

@@ -2,6 +2,7 @@ import type { Server, ServerOptions } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
+import { hasSeveralHosts } from '../shared/host-header.ts';
 import { problemOf } from '../shared/problem-details.ts';
 import { endConnection, formatProblemResponse, REQUEST_TIMEOUT_TITLE } from '../shared/upgrade.ts';
 
@@ -14,7 +15,9 @@ export const serverLimits = {
   connectionsCheckingInterval: 5_000,
   maxHeaderSize: 16 * 1024,
   // Other upgrade offers, such as HTTP/2, are ignored and get a normal response.
-  shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
+  // A request with several hosts is refused as a request.
+  shouldUpgradeCallback: (request) =>
+    request.headers.upgrade?.toLowerCase() === 'websocket' && !hasSeveralHosts(request),
 } satisfies ServerOptions;
 
 /** Answers invalid and incomplete HTTP requests with problem documents, like every other error. */

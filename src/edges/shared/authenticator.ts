@@ -49,6 +49,8 @@ export interface Proof {
   token: TokenRef | null;
   /** Ids of the clients of the identity provider that got the token, also among its ancestors. */
   clients?: readonly string[];
+  /** The key of the same client during the grace of a rotation, as an entry of `AgentTokens`. */
+  sameClient?: { userId: Uuid; id: string; expiresAt: EpochMs };
   /** Expiry of a credential without a token. */
   endsAt?: EpochMs;
   /** Called for each request that the credential authenticates. */
@@ -284,12 +286,14 @@ export class Authenticator implements SizeReporter {
   /** Records that a token, its clients or a key were used by an agent; undefined if there is nothing to record. */
   #markPresented({ proof, userId }: CachedProof, { via }: RequestOrigin): Promise<void> | undefined {
     if (via !== AGENT_EDGE) return undefined;
-    const { key, token, clients = [], endsAt } = proof;
+    const { key, token, clients = [], endsAt, sameClient } = proof;
     const presented = key === undefined ? token : keyEntry(key, endsAt);
     if (presented === null) return undefined;
     const expiresAt = referenceOf(this.#parts.clock) + CLIENT_MARK_MS;
     const entries = [presented, ...clients.map((id) => ({ id, expiresAt }))];
     const pending = entries.flatMap((entry) => this.#parts.agentTokens.add(userId, entry) ?? []);
+    if (sameClient !== undefined)
+      pending.push(...[this.#parts.agentTokens.add(sameClient.userId, sameClient) ?? []].flat());
     return pending.length === 0 ? undefined : Promise.all(pending).then(() => {});
   }
 

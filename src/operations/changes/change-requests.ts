@@ -14,7 +14,7 @@ import { auditDone, isAudited } from '../audit-recording.ts';
 import { callerRefusal } from '../caller-authorization.ts';
 import { type CommittedTenant, readTenant } from '../commands/gateway-facts.ts';
 import { flagRefusal } from '../flag-refusal.ts';
-import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { cursorAfter, cursorsIn, idOf, isoTime, listCount, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import {
   type Answer,
   type Call,
@@ -97,7 +97,7 @@ export const listChangeRequests = operation({
     ...paging,
     waiting: z.boolean().optional().meta({ description: 'Only those that wait for a confirmation' }),
   }),
-  output: z.object({ changes: z.array(changeRequestEntry), next_cursor: nextCursor }),
+  output: z.object({ changes: z.array(changeRequestEntry), count: listCount, next_cursor: nextCursor }),
   role: 'admin',
   scope: 'read:commands',
   // Change requests are about manifests, and show them.
@@ -122,7 +122,7 @@ export const listChangeRequests = operation({
       .map((one) => entryOf(withDeadline(tenant, one), now, names))
       .filter(({ status }) => !waiting || status === 'awaiting_confirmation');
     return done({
-      body: { changes, next_cursor: cursorAfter(listing, page) },
+      body: { changes, count: await page.count(), next_cursor: cursorAfter(listing, page) },
       cursors: cursorsIn(listing, page),
     });
   },

@@ -65,7 +65,7 @@ export class CognitiveLayer implements Cognition, SizeReporter {
   }
 
   sizes(): CollectionSizes {
-    return { ...this.#worlds.sizes(), ...this.#wakeTimers.sizes() };
+    return this.#wakeTimers.sizes();
   }
 
   /** Another node has served these tenants until now: sends their contexts to the sidecar. */

@@ -112,6 +112,10 @@ export const orchestrateCommand = operation({
       path: ['params'],
       message: 'is allowed only with an action',
     }),
+  bodyRules: {
+    oneOf: [{ required: ['goal'] }, { required: ['action'] }],
+    dependentRequired: { params: ['action'] },
+  },
   output: z
     .object({ status: z.literal('ACCEPTED'), plan_id: uuid, device_id: uuid, mode })
     .meta({ id: 'Orchestrated' }),

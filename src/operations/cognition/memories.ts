@@ -17,7 +17,18 @@ import { isCanonicalUuid } from '../../domain/uuid.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { stripRequest } from '../commands/command-request.ts';
-import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import {
+  cursorAfter,
+  cursorsIn,
+  idOf,
+  isoTime,
+  listCount,
+  nextCursor,
+  notFound,
+  paging,
+  startOf,
+  timeInput,
+} from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { isPlannable } from './memory-authority.ts';
 
@@ -125,7 +136,7 @@ export const writeMemory = operation({
     subject: subject.optional(),
     content,
     tags: z.array(tag).max(MAX_TAGS).default([]).meta({ description: 'Duplicates are removed' }),
-    expires_at: isoTime.nullable().optional().meta({ description: 'Expiry; must be in the future' }),
+    expires_at: timeInput.nullable().optional().meta({ description: 'Expiry; must be in the future' }),
   }),
   output: z.object({ memory }),
   role: 'user',
@@ -179,11 +190,11 @@ export const listMemories = operation({
     suggestion: z.boolean().optional().meta({ description: 'Only suggestions, or only other memories' }),
     ...paging,
   }),
-  output: z.object({ memories: z.array(memory), next_cursor: nextCursor }),
+  output: z.object({ memories: z.array(memory), count: listCount, next_cursor: nextCursor }),
   role: 'viewer',
   scope: 'read:memory',
   changes: false,
-  example: { output: { memories: [MEMORY], next_cursor: null } },
+  example: { output: { memories: [MEMORY], count: 1, next_cursor: null } },
   needs: ['clock', 'store'],
   async run({ store, clock }, { input, caller }) {
     const { kind, subject, tag, q, suggestion } = input;
@@ -199,7 +210,11 @@ export const listMemories = operation({
     };
     const page = await store.memories.list(tenantOf(caller), filter, clock.now(), input.limit, start.value);
     return done({
-      body: { memories: page.items.map(memoryBody), next_cursor: cursorAfter(listing, page) },
+      body: {
+        memories: page.items.map(memoryBody),
+        count: await page.count(),
+        next_cursor: cursorAfter(listing, page),
+      },
       cursors: cursorsIn(listing, page),
     });
   },

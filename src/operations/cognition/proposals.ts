@@ -8,7 +8,7 @@ import { uuid } from '../../domain/uuid-schema.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
 import { principalId } from '../commands/command-view.ts';
-import { cursorAfter, idOf, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { cursorAfter, idOf, isoTime, listCount, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { planAnswer, planRecordOf } from '../plans/plan-view.ts';
 import { loadStepTargets, startPlan } from '../plans/plans.ts';
@@ -84,8 +84,8 @@ export const listProposals = operation({
   name: 'listProposals',
   summary: 'List the proposals from observations, newest first',
   input: z.strictObject({ ...paging }),
-  output: z.object({ proposals: z.array(proposal), next_cursor: nextCursor }),
-  example: { output: { proposals: [PROPOSAL], next_cursor: null } },
+  output: z.object({ proposals: z.array(proposal), count: listCount, next_cursor: nextCursor }),
+  example: { output: { proposals: [PROPOSAL], count: 1, next_cursor: null } },
   needs: ['clock', 'store'],
   async run({ store, clock }, { input: { limit, cursor }, caller }) {
     const listing = { route: 'proposals', filters: {} };
@@ -94,7 +94,11 @@ export const listProposals = operation({
     const page = await store.proposals.list(tenantOf(caller), limit, start.value);
     const now = clock.now();
     return done({
-      body: { proposals: page.items.map((one) => proposalOf(one, now)), next_cursor: cursorAfter(listing, page) },
+      body: {
+        proposals: page.items.map((one) => proposalOf(one, now)),
+        count: await page.count(),
+        next_cursor: cursorAfter(listing, page),
+      },
     });
   },
 });

@@ -1,7 +1,5 @@
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
-import { LRUCache } from 'lru-cache';
 import type { ContextInput } from '../../domain/cognition.ts';
-import type { SizeReporter } from '../../domain/collection-sizes.ts';
 import type { Json, JsonObject, Milliseconds, Uuid } from '../../domain/values.ts';
 import { isOnline } from '../../machines/device-record.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
@@ -14,10 +12,8 @@ import { MAX_WORLD_DEVICES, type World, type WorldDevice, type WorldQuery } from
 // The sidecar's view of a tenant: the devices in reach of a context.
 
 const PAGE = 200;
-/** Cached room names; rooms cannot be renamed. */
-const MAX_ROOM_NAMES = 10_000;
 
-export interface WorldReader extends SizeReporter {
+export interface WorldReader {
   load(query: WorldQuery): Promise<World>;
   stateOf(tenantId: Uuid, deviceId: Uuid): Promise<JsonObject | null>;
 }
@@ -32,17 +28,10 @@ export const inReach = (
 
 export function makeWorldReader(services: Pick<Services, 'actors' | 'store' | 'manifests'>): WorldReader {
   const { actors, store, manifests } = services;
-  const rooms = new LRUCache<Uuid, string>({ max: MAX_ROOM_NAMES });
 
   async function roomNames(tenantId: Uuid, ids: ReadonlySet<Uuid>): Promise<Map<Uuid, string>> {
-    const names = new Map<Uuid, string>();
-    for (const id of ids) {
-      const name = rooms.get(id) ?? (await store.records.room(tenantId, id))?.name;
-      if (name === undefined) continue;
-      rooms.set(id, name);
-      names.set(id, name);
-    }
-    return names;
+    const rooms = ids.size === 0 ? [] : await store.records.findRooms(tenantId, [...ids]);
+    return new Map(rooms.map(({ id, name }) => [id, name]));
   }
 
   /** Ids from the device list, which can filter by home; the data comes from the committed state. */
@@ -60,7 +49,6 @@ export function makeWorldReader(services: Pick<Services, 'actors' | 'store' | 'm
   }
 
   return {
-    sizes: () => ({ room_names: rooms.size }),
     async load(query) {
       const { tenantId, homeId } = query;
       const ids = await idsOf(query);

@@ -13,7 +13,7 @@ import type { CommandContext, CommandFixed } from '../../machines/command-types.
 import { payloadHash } from '../../protocol/canonical.ts';
 import type { JournalEntry } from '../../store/contract.ts';
 import { findDevice, previewedDeviceSchema } from '../devices/device-view.ts';
-import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { cursorAfter, cursorsIn, idOf, isoTime, listCount, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { keyNames, requestedWith, requestedWithOf } from '../requested-with.ts';
 
@@ -94,7 +94,11 @@ export const listCommands = operation({
   name: 'listCommands',
   summary: "List a device's commands, including refused ones, newest first",
   input: z.strictObject({ deviceId: idOf('device'), ...paging }),
-  output: z.object({ commands: z.array(historyEntry.meta({ id: 'CommandEntry' })), next_cursor: nextCursor }),
+  output: z.object({
+    commands: z.array(historyEntry.meta({ id: 'CommandEntry' })),
+    count: listCount,
+    next_cursor: nextCursor,
+  }),
   role: 'user',
   scope: 'read:commands',
   restrictedKeys: 'devices',
@@ -113,7 +117,10 @@ export const listCommands = operation({
       const { id, action, params, requestedAt } = context as unknown as CommandFixed;
       return { id, action, params, timestamp: iso(requestedAt), status: commandStatusOf({ value }) };
     });
-    return done({ body: { commands, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
+    return done({
+      body: { commands, count: await page.count(), next_cursor: cursorAfter(listing, page) },
+      cursors: cursorsIn(listing, page),
+    });
   },
 });
 

@@ -167,6 +167,7 @@ export const confirmCommand = operation({
       path: ['token'],
       message: 'differs from dry_run_token',
     }),
+  bodyRules: { anyOf: [{ required: ['dry_run_token'] }, { required: ['token'] }] },
   example: { input: { dry_run_token: '6f1c2f7e-4b0a-4d0e-9a53-2f8f0c1d7b11' } },
   needs: ['actors', 'agentTokens', 'artifacts', 'clock', 'flags', 'manifests', 'open', 'sessions', 'store'],
   async run(services, call) {

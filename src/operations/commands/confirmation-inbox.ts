@@ -11,7 +11,7 @@ import type { CommandFixed, Confirmation } from '../../machines/command-types.ts
 import type { PlanContext } from '../../machines/plan-types.ts';
 import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
-import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, paging, startOf } from '../inputs.ts';
+import { cursorAfter, cursorsIn, idOf, isoTime, listCount, nextCursor, paging, startOf } from '../inputs.ts';
 import { reachedDeviceIds } from '../key-reach.ts';
 import { operation, type Services, tenantOf } from '../operation.ts';
 import { memoriesOfStep, memoryReference, memoryReferenceOf } from '../plans/shaping-memories.ts';
@@ -60,7 +60,7 @@ export const listConfirmations = operation({
   name: 'listConfirmations',
   summary: 'List the commands that wait for a confirmation, newest first',
   input: z.strictObject({ ...paging }),
-  output: z.object({ confirmations: z.array(confirmation), next_cursor: nextCursor }),
+  output: z.object({ confirmations: z.array(confirmation), count: listCount, next_cursor: nextCursor }),
   role: 'user',
   scope: 'read:commands',
   restrictedKeys: 'devices',
@@ -98,7 +98,7 @@ export const listConfirmations = operation({
       }),
     );
     return done({
-      body: { confirmations, next_cursor: cursorAfter(listing, page) },
+      body: { confirmations, count: await page.count(), next_cursor: cursorAfter(listing, page) },
       cursors: cursorsIn(listing, page),
     });
   },

@@ -3,10 +3,17 @@ import { done } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import { getHome, homeBody, homeRecord, listRooms, roomBody, roomRecord } from '../homes/homes.ts';
-import { reachedPlaces, seesHome, seesRoom } from '../key-reach.ts';
+import { reachedDeviceIds, reachedPlaces, seesHome, seesRoom } from '../key-reach.ts';
 import { type Caller, type Operation, operation, type Services, tenantOf } from '../operation.ts';
-import { type CommittedDevice, deviceRecord, deviceRecordsOf, isVisibleTo } from './device-view.ts';
-import { getDevice } from './devices.ts';
+import {
+  type CommittedDevice,
+  deviceEntry,
+  deviceEntryOf,
+  deviceRecord,
+  deviceRecordsOf,
+  isVisibleTo,
+} from './device-view.ts';
+import { getDevice, listDevices } from './devices.ts';
 import { getManifest, manifestRecordOf as manifestBody, manifestRecord } from './manifests.ts';
 
 // Bulk lookups by id, unordered, for protocols that embed related records. Each requires the role and scope of the
@@ -85,6 +92,25 @@ export const findRooms = operation({
     return done({ body: { rooms: rooms.filter((room) => seesRoom(places, room)).map(roomBody) } });
   },
 });
+
+const placesInput = z.strictObject({ ids, limit: z.int().min(1).max(200) });
+
+const findDevicesOf = (place: 'homeId' | 'roomId') =>
+  operation({
+    ...readLike(listDevices),
+    summary: `List the newest devices of several ${place === 'homeId' ? 'homes' : 'rooms'}`,
+    input: placesInput,
+    output: z.object({ devices: z.array(deviceEntry) }),
+    needs: ['sessions', 'store'],
+    async run({ sessions, store }, { input, caller }) {
+      const reached = await reachedDeviceIds(store, caller);
+      const found = await store.devices.inPlaces(tenantOf(caller), place, input.ids, input.limit, reached);
+      return done({ body: { devices: found.map((row) => deviceEntryOf(row, sessions)) } });
+    },
+  });
+
+export const findDevicesOfHomes = findDevicesOf('homeId');
+export const findDevicesOfRooms = findDevicesOf('roomId');
 
 export const findRoomsOfHomes = operation({
   ...readLike(listRooms),

@@ -302,7 +302,7 @@ const keyEntry = z
     key_version: z.int(),
     signing_alg: signingAlgSchema,
     created_at: isoTime,
-    grace_until: isoTime.nullable(),
+    grace_until: isoTime.nullable().meta({ description: 'When the grace ends or ended; null without one' }),
     last_used_at: isoTime.nullable(),
     status: z.enum(['active', 'grace', 'retired', 'revoked']),
   })
@@ -336,7 +336,7 @@ function entryOf(key: StoredDeviceKey, lastUsedAt: EpochMs | null, now: EpochMs)
     key_version: key.keyVersion,
     signing_alg: key.signingAlg,
     created_at: iso(key.createdAt),
-    grace_until: key.graceUntil === null ? null : iso(key.graceUntil),
+    grace_until: key.graceUntil === null ? null : iso(Math.min(key.graceUntil, key.endedAt ?? key.graceUntil)),
     last_used_at: lastUsedAt === null ? null : iso(lastUsedAt),
     status: graceEnded ? 'retired' : key.status,
   };

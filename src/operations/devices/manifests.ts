@@ -78,6 +78,7 @@ export const getManifest = operation({
   name: 'getManifest',
   summary: 'Show the capability manifest of a device',
   input: z.strictObject({ deviceId: idOf('device') }),
+  tagged: true,
   output: manifestRecord,
   role: 'viewer',
   scope: 'read:manifests',
@@ -90,14 +91,19 @@ export const getManifest = operation({
     if (!found.ok) return found;
     const { fixed } = found.value.snapshot.context;
     const manifest = (await services.manifests.load([fixed])).get(fixed.id);
-    return manifest ? done({ body: manifestRecordOf(manifest) }) : refuse('NOT_FOUND', 'The device has no manifest.');
+    if (manifest === undefined) return refuse('NOT_FOUND', 'The device has no manifest.');
+    return done({ body: manifestRecordOf(manifest), etag: etagOf(manifest.version) });
   },
 });
 
 const singing = { action: 'sing', description: 'Sing a song', expectedState: { singing: true } };
 
+/** `If-Match` of an update takes it. */
+const etagOf = (version: number): string => `"${version}"`;
+
 /** Shared by the operations that replace a device's manifest. */
 const replacing = {
+  tagged: true,
   output: z.union([manifestRecord, changeDryRun]),
   role: 'admin',
   scope: 'write:manifests',
@@ -237,7 +243,8 @@ async function putManifest(
     );
     if (!reply.ok) return reply;
     // The device's actor assigns the version.
-    return done({ body: manifestRecordOf(services.manifests.put(manifestIn(reply.value.outputs))) });
+    const stored = services.manifests.put(manifestIn(reply.value.outputs));
+    return done({ body: manifestRecordOf(stored), etag: etagOf(stored.version) });
   });
 }
 

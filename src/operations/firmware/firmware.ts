@@ -10,7 +10,7 @@ import { ED25519_SIGNATURE } from '../../protocol/signature.ts';
 import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import { applyOrRequest, changeDryRun, confirmationResponse } from '../changes/confirmed-change.ts';
 import { findDevice } from '../devices/device-view.ts';
-import { cursorAfter, cursorsIn, idOf, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { cursorAfter, cursorsIn, idOf, listCount, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Answer, type Call, operation, type Services, tenantOf } from '../operation.ts';
 import { withinQuota } from '../quota-checks.ts';
 import { signatureOf } from './firmware-facts.ts';
@@ -78,6 +78,7 @@ export const createRelease = operation({
       path: ['size'],
       message: 'is that of the artifact; send it only with a url',
     }),
+  bodyRules: { dependentRequired: { url: ['checksum'], checksum: ['url'], size: ['url'] } },
   output: z.object({ status: z.literal('created'), id: uuid, release: releaseRecord }),
   role: 'admin',
   scope: 'write:firmware',
@@ -146,11 +147,11 @@ export const listReleases = operation({
     status: firmwareStatusSchema.optional().meta({ description: 'Only releases with this status' }),
     ...paging,
   }),
-  output: z.object({ releases: z.array(releaseRecord), next_cursor: nextCursor }),
+  output: z.object({ releases: z.array(releaseRecord), count: listCount, next_cursor: nextCursor }),
   role: 'viewer',
   scope: 'read:firmware',
   changes: false,
-  example: { output: { releases: [RELEASE_EXAMPLE], next_cursor: null } },
+  example: { output: { releases: [RELEASE_EXAMPLE], count: 1, next_cursor: null } },
   needs: ['artifacts', 'store'],
   async run(services, { input: { limit, cursor, ...filters }, caller }) {
     const listing = { route: 'firmware', filters };
@@ -163,7 +164,10 @@ export const listReleases = operation({
     };
     const page = await services.store.firmware.list(tenantOf(caller), filter, limit, start.value);
     const releases = page.items.map((release) => releaseRecordOf(services, release));
-    return done({ body: { releases, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
+    return done({
+      body: { releases, count: await page.count(), next_cursor: cursorAfter(listing, page) },
+      cursors: cursorsIn(listing, page),
+    });
   },
 });
 

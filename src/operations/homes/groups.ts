@@ -4,9 +4,21 @@ import { done, type Outcome } from '../../domain/refusals.ts';
 import { slugFrom } from '../../domain/slug.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
-import { cursorAfter, cursorsIn, displayName, idOf, nextCursor, notFound, paging, slug, startOf } from '../inputs.ts';
+import type { Group } from '../../store/contract.ts';
+import {
+  cursorAfter,
+  cursorsIn,
+  displayName,
+  idOf,
+  listCount,
+  nextCursor,
+  notFound,
+  paging,
+  slug,
+  startOf,
+} from '../inputs.ts';
 import { onlyReached, seenGroups } from '../key-reach.ts';
-import { operation, type Services, tenantOf } from '../operation.ts';
+import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { quotaRefusal, withinQuota } from '../quota-checks.ts';
 
 /** The maximum number of targets of one command (contract §5). */
@@ -20,7 +32,27 @@ const group = z
     device_ids: z.array(uuid),
   })
   .meta({ id: 'Group' });
+const description = z.string().max(500);
 const deviceIds = z.array(z.string()).max(MAX_DEVICES).meta({ description: 'Devices of the tenant' });
+
+/** Groups as the caller sees them: with the devices that its key reaches. */
+async function groupBodies(
+  store: Services['store'],
+  caller: Caller,
+  groups: readonly Group[],
+): Promise<z.infer<typeof group>[]> {
+  const all = groups.flatMap(({ deviceIds }) => deviceIds);
+  const reached = caller.restriction === undefined ? null : new Set(await onlyReached(store, caller, all));
+  return groups.map(({ slug, name, description, deviceIds }) => ({
+    ...{ slug, name, description },
+    device_ids: reached === null ? deviceIds : deviceIds.filter((id) => reached.has(id)),
+  }));
+}
+
+async function groupBody(store: Services['store'], caller: Caller, one: Group): Promise<z.infer<typeof group>> {
+  const [body] = await groupBodies(store, caller, [one]);
+  return body as z.infer<typeof group>;
+}
 
 /** The ids without duplicates, if all are devices of the tenant. */
 async function ownDeviceIds(
@@ -68,7 +100,7 @@ export const createGroup = operation({
   summary: 'Create a group of devices',
   input: z.strictObject({
     name: displayName,
-    description: z.string().max(500).optional(),
+    description: description.optional(),
     device_ids: deviceIds.default([]),
   }),
   output: z.object({ status: z.literal('created'), slug: z.string() }),
@@ -112,27 +144,64 @@ export const listGroups = operation({
   name: 'listGroups',
   summary: "List the tenant's groups, newest first",
   input: z.strictObject({ ...paging }),
-  output: z.object({ groups: z.array(group), next_cursor: nextCursor }),
+  output: z.object({ groups: z.array(group), count: listCount, next_cursor: nextCursor }),
   role: 'user',
   scope: 'read:groups',
   restrictedKeys: 'devices',
   changes: false,
-  example: { output: { groups: [GROUP], next_cursor: null } },
+  example: { output: { groups: [GROUP], count: 1, next_cursor: null } },
   needs: ['store'],
   async run({ store }, { input, caller }) {
     const listing = { route: 'groups', ids: 'text' as const };
     const start = startOf(listing, input.cursor);
     if (!start.ok) return start;
     const page = await store.records.groups(tenantOf(caller), input.limit, start.value, seenGroups(caller));
-    const all = page.items.flatMap(({ deviceIds }) => deviceIds);
-    const reached = caller.restriction === undefined ? null : new Set(await onlyReached(store, caller, all));
-    const groups = page.items.map(({ slug, name, description, deviceIds }) => ({
-      slug,
-      name,
-      description,
-      device_ids: reached === null ? deviceIds : deviceIds.filter((id) => reached.has(id)),
-    }));
-    return done({ body: { groups, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
+    const groups = await groupBodies(store, caller, page.items);
+    return done({
+      body: { groups, count: await page.count(), next_cursor: cursorAfter(listing, page) },
+      cursors: cursorsIn(listing, page),
+    });
+  },
+});
+
+export const getGroup = operation({
+  name: 'getGroup',
+  summary: 'Show a group with its devices',
+  input: z.strictObject({ slug }),
+  output: z.object({ group }),
+  role: 'user',
+  scope: 'read:groups',
+  restrictedKeys: 'devices',
+  changes: false,
+  refuses: ['NOT_FOUND'],
+  example: { output: { group: GROUP } },
+  needs: ['store'],
+  async run({ store }, { input, caller }) {
+    const found = await store.records.group(tenantOf(caller), input.slug);
+    if (found === null || seenGroups(caller)?.includes(found.slug) === false) return notFound('group');
+    return done({ body: { group: await groupBody(store, caller, found) } });
+  },
+});
+
+export const updateGroup = operation({
+  name: 'updateGroup',
+  summary: 'Change the name or description of a group; its slug stays',
+  input: z.strictObject({ slug, name: displayName.optional(), description: description.nullable().optional() }),
+  output: z.object({ group }),
+  role: 'admin',
+  scope: 'write:groups',
+  changes: true,
+  auditSubject: ({ input }) => `group:${input.slug}`,
+  refuses: ['NOT_FOUND'],
+  example: { input: { name: GROUP.name }, output: { group: GROUP } },
+  needs: ['store'],
+  async run({ store }, { input, caller }) {
+    const { slug, name, description } = input;
+    const updated = await store.records.updateGroup(tenantOf(caller), slug, {
+      ...(name !== undefined && { name }),
+      ...(description !== undefined && { description }),
+    });
+    return updated === null ? notFound('group') : done({ body: { group: await groupBody(store, caller, updated) } });
   },
 });
 
@@ -149,6 +218,7 @@ export const joinGroup = operation({
       message: 'send either device_id or device_ids',
       path: ['device_ids'],
     }),
+  bodyRules: { oneOf: [{ required: ['device_id'] }, { required: ['device_ids'] }] },
   output: z.object({ status: z.literal('joined'), slug: z.string(), device_ids: z.array(uuid) }),
   role: 'user',
   scope: 'write:groups',

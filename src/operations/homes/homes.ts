@@ -10,13 +10,14 @@ import {
   displayName,
   idOf,
   isoTime,
+  listCount,
   nextCursor,
   notFound,
   paging,
   startOf,
   timezone,
 } from '../inputs.ts';
-import { reachedPlaces, seesHome } from '../key-reach.ts';
+import { reachedPlaces, seesHome, seesRoom } from '../key-reach.ts';
 import { operation, tenantOf } from '../operation.ts';
 import { withinQuota } from '../quota-checks.ts';
 import { unplaceDevices, withExclusivePlacementLock, withPlacementLock } from './placement.ts';
@@ -77,12 +78,12 @@ export const listHomes = operation({
   name: 'listHomes',
   summary: "List the tenant's homes, newest first",
   input: z.strictObject({ ...paging }),
-  output: z.object({ homes: z.array(homeRecord), next_cursor: nextCursor }),
+  output: z.object({ homes: z.array(homeRecord), count: listCount, next_cursor: nextCursor }),
   role: 'viewer',
   scope: 'read:homes',
   restrictedKeys: 'devices',
   changes: false,
-  example: { output: { homes: [HOME], next_cursor: null } },
+  example: { output: { homes: [HOME], count: 1, next_cursor: null } },
   needs: ['store'],
   async run({ store }, { input, caller }) {
     const listing = { route: 'homes' };
@@ -91,7 +92,7 @@ export const listHomes = operation({
     const places = await reachedPlaces(store, caller);
     const page = await store.records.homes(tenantOf(caller), input.limit, start.value, places && [...places.homeIds]);
     return done({
-      body: { homes: page.items.map(homeBody), next_cursor: cursorAfter(listing, page) },
+      body: { homes: page.items.map(homeBody), count: await page.count(), next_cursor: cursorAfter(listing, page) },
       cursors: cursorsIn(listing, page),
     });
   },
@@ -107,6 +108,7 @@ export const getHome = operation({
   restrictedKeys: 'devices',
   changes: false,
   refuses: ['NOT_FOUND'],
+  example: { output: { home: HOME } },
   needs: ['store'],
   async run({ store }, { input, caller }) {
     const found = await store.records.home(tenantOf(caller), input.homeId);
@@ -194,13 +196,13 @@ export const listRooms = operation({
   name: 'listRooms',
   summary: 'List the rooms of a home, newest first',
   input: z.strictObject({ homeId: idOf('home'), ...paging }),
-  output: z.object({ rooms: z.array(roomRecord), next_cursor: nextCursor }),
+  output: z.object({ rooms: z.array(roomRecord), count: listCount, next_cursor: nextCursor }),
   role: 'viewer',
   scope: 'read:homes',
   restrictedKeys: 'devices',
   changes: false,
   refuses: ['NOT_FOUND'],
-  example: { output: { rooms: [ROOM], next_cursor: null } },
+  example: { output: { rooms: [ROOM], count: 1, next_cursor: null } },
   needs: ['store'],
   async run({ store }, { input, caller }) {
     const tenantId = tenantOf(caller);
@@ -213,7 +215,50 @@ export const listRooms = operation({
     const roomIds = places?.wholeHomeIds.has(input.homeId) === false ? [...places.roomIds] : null;
     const page = await store.records.rooms(tenantId, input.homeId, input.limit, start.value, roomIds);
     const rooms = page.items.map(roomBody);
-    return done({ body: { rooms, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
+    return done({
+      body: { rooms, count: await page.count(), next_cursor: cursorAfter(listing, page) },
+      cursors: cursorsIn(listing, page),
+    });
+  },
+});
+
+export const getRoom = operation({
+  name: 'getRoom',
+  summary: 'Show a room',
+  input: z.strictObject({ homeId: idOf('home'), roomId: idOf('room') }),
+  output: z.object({ room: roomRecord }),
+  role: 'viewer',
+  scope: 'read:homes',
+  restrictedKeys: 'devices',
+  changes: false,
+  refuses: ['NOT_FOUND'],
+  example: { output: { room: ROOM } },
+  needs: ['store'],
+  async run({ store }, { input, caller }) {
+    const found = await store.records.room(tenantOf(caller), input.roomId);
+    if (found?.homeId !== input.homeId) return notFound('room');
+    return seesRoom(await reachedPlaces(store, caller), found)
+      ? done({ body: { room: roomBody(found) } })
+      : notFound('room');
+  },
+});
+
+export const updateRoom = operation({
+  name: 'updateRoom',
+  summary: 'Rename a room',
+  input: z.strictObject({ homeId: idOf('home'), roomId: idOf('room'), name: displayName.optional() }),
+  output: z.object({ room: roomRecord }),
+  role: 'admin',
+  scope: 'write:homes',
+  changes: true,
+  refuses: ['NOT_FOUND'],
+  example: { input: { name: 'Kitchen' }, output: { room: ROOM } },
+  needs: ['store'],
+  async run({ store }, { input, caller }) {
+    const { homeId, roomId, name } = input;
+    const changes = { ...(name !== undefined && { name }) };
+    const updated = await store.records.updateRoom(tenantOf(caller), homeId, roomId, changes);
+    return updated === null ? notFound('room') : done({ body: { room: roomBody(updated) } });
   },
 });
 

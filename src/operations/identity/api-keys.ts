@@ -17,11 +17,24 @@ import type { EpochMs } from '../../domain/values.ts';
 import { keyEntry } from '../../services/agent-tokens.ts';
 import { keySubject } from '../../store/contract/members.ts';
 import type { ApiKey, User } from '../../store/contract.ts';
-import { cursorAfter, cursorsIn, displayName, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import {
+  cursorAfter,
+  cursorsIn,
+  displayName,
+  isoTime,
+  listCount,
+  nextCursor,
+  notFound,
+  paging,
+  startOf,
+  timeInput,
+} from '../inputs.ts';
 import { missingNamed } from '../key-reach.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { restrictedTo, restrictionBody, restrictionOf, restrictTo } from './key-restriction.ts';
 import { withMembersLock } from './members.ts';
+
+const MAX_GRACE_S = 86_400;
 
 /** Live keys of one person. */
 const MAX_KEYS_PER_USER = 100;
@@ -49,9 +62,16 @@ const entry = z
     last_used_at: isoTime.nullable(),
     expires_at: isoTime.nullable(),
     revoked_at: isoTime.nullable(),
+    grace_until: isoTime
+      .nullable()
+      .meta({ description: 'When the grace of a rotated key ends or ended; null if it had none' }),
     restrict_to: restrictedTo.nullable().meta({ description: 'Null if it is not restricted' }),
   })
   .meta({ id: 'ApiKey' });
+
+/** The end of a grace: also by the expiry of the key, its revocation or another rotation. */
+const graceEndOf = ({ graceUntil, expiresAt, revokedAt }: ApiKey): EpochMs | null =>
+  graceUntil === null ? null : Math.min(graceUntil, expiresAt ?? graceUntil, revokedAt ?? graceUntil);
 
 const isoOrNull = (at: EpochMs | null): string | null => (at === null ? null : iso(at));
 
@@ -66,6 +86,7 @@ function entryOf(services: Pick<Services, 'apiKeys'>, found: ApiKey): z.infer<ty
     last_used_at: isoOrNull(lastUse === 0 ? null : lastUse),
     expires_at: isoOrNull(found.expiresAt),
     revoked_at: isoOrNull(found.revokedAt),
+    grace_until: isoOrNull(graceEndOf(found)),
     restrict_to: found.restriction === null ? null : restrictionBody(found.restriction),
   };
 }
@@ -78,7 +99,7 @@ export const listApiKeys = operation({
   name: 'listApiKeys',
   summary: 'List your API keys, or as an admin all API keys of the tenant, newest first',
   input: z.strictObject({ ...paging }),
-  output: z.object({ keys: z.array(entry), next_cursor: nextCursor }),
+  output: z.object({ keys: z.array(entry), count: listCount, next_cursor: nextCursor }),
   role: 'viewer',
   scope: 'read:tenant',
   changes: false,
@@ -94,9 +115,11 @@ export const listApiKeys = operation({
           last_used_at: '2026-03-02T08:30:00.000Z',
           expires_at: null,
           revoked_at: null,
+          grace_until: null,
           restrict_to: { rooms: ['0195d9a2-7f00-7000-8000-000000000002'], categories: ['light'] },
         },
       ],
+      count: 1,
       next_cursor: null,
     },
   },
@@ -113,7 +136,10 @@ export const listApiKeys = operation({
     if (!start.ok) return start;
     const page = await services.store.keys.list(tenantOf(caller), userId, input.limit, start.value);
     const keys = page.items.map((found) => entryOf(services, found));
-    return done({ body: { keys, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
+    return done({
+      body: { keys, count: await page.count(), next_cursor: cursorAfter(listing, page) },
+      cursors: cursorsIn(listing, page),
+    });
   },
 });
 
@@ -123,7 +149,7 @@ export const createApiKey = operation({
   input: z.strictObject({
     name: displayName,
     scopes,
-    expires_at: isoTime.nullable().optional().meta({ description: 'When the key expires' }),
+    expires_at: timeInput.nullable().optional().meta({ description: 'When the key expires' }),
     restrict_to: restrictTo.optional(),
   }),
   output: z.object({ status: z.literal('created'), key, prefix: z.string(), name: z.string() }),
@@ -165,7 +191,7 @@ export const createApiKey = operation({
         restriction,
         createdAt: now,
         lastUsedAt: null,
-        revokedAt: null,
+        ...{ revokedAt: null, graceUntil: null, replacedBy: null, replaces: null },
       };
       await store.keys.insert(created, idempotent?.toRow(answer, keySubject(prefix)));
       return done(answer);
@@ -204,9 +230,18 @@ export const revokeApiKey = operation({
 export const rotateApiKey = operation({
   name: 'rotateApiKey',
   summary:
-    'Replace an API key by one with a new prefix and the same name, scopes, restriction and expiry; the old key is revoked at once. ' +
+    'Replace an API key by one with a new prefix and the same name, scopes, restriction and expiry; the old key is revoked at once, ' +
+    'or with `grace_s` remains valid for that time, which another rotation of the new key ends. ' +
     'An admin who rotates another person’s key becomes the owner of the new one, limited to that person’s current role',
-  input: z.strictObject({ prefix }),
+  input: z.strictObject({
+    prefix,
+    grace_s: z
+      .int()
+      .min(0)
+      .max(MAX_GRACE_S)
+      .default(0)
+      .meta({ description: 'Seconds for which the old key remains valid' }),
+  }),
   output: z.object({ status: z.literal('rotated'), key, prefix: z.string(), name: z.string() }),
   role: 'viewer',
   scope: 'write:tenant',
@@ -214,7 +249,7 @@ export const rotateApiKey = operation({
   personOnly: true,
   refuses: ['NOT_FOUND', 'CONFLICT', 'INSUFFICIENT_SCOPE'],
   example: {
-    input: { prefix: 'oldone22' },
+    input: { prefix: 'oldone22', grace_s: 3600 },
     output: { status: 'rotated', key: KEY, prefix: PREFIX, name: 'Night shift' },
   },
   needs: ['agentTokens', 'apiKeys', 'clock', 'locks', 'store'],
@@ -231,19 +266,31 @@ export const rotateApiKey = operation({
       if (old.expiresAt !== null && old.expiresAt <= now) {
         return refuse('CONFLICT', 'The key has expired: create a new one.');
       }
+      if (old.replacedBy !== null) return refuse('CONFLICT', 'The key was replaced already: rotate the newer one.');
       const { key, prefix, hash } = newApiKey();
       const { name } = old;
       const answer = { body: { status: 'rotated' as const, key, prefix, name } };
       const roleCap = await capFor(services, old, actor);
-      const created: ApiKey = { ...old, prefix, hash, userId: actor.id, roleCap, createdAt: now, lastUsedAt: null };
+      const graceUntil =
+        input.grace_s === 0 ? null : Math.min(now + input.grace_s * 1000, old.expiresAt ?? Number.POSITIVE_INFINITY);
+      const created: ApiKey = {
+        ...{ ...old, prefix, hash, userId: actor.id, roleCap, createdAt: now, lastUsedAt: null },
+        replaces: graceUntil === null ? null : old.prefix,
+      };
+      let ended: string | null = old.replaces;
       // Before the new key exists: it is an agent's from its first use, on every protocol.
       if (await agentTokens.has(old.userId, keyEntry(old.prefix)))
         await agentTokens.add(actor.id, keyEntry(prefix, old.expiresAt));
       try {
-        const replaced = await store.keys.replace(old.prefix, created, idempotent?.toRow(answer, keySubject(prefix)));
-        return replaced ? done(answer) : refuse('CONFLICT', 'The key has just been revoked.');
+        const row = idempotent?.toRow(answer, keySubject(prefix));
+        const replaced = await store.keys.replace(old.prefix, created, graceUntil, row);
+        if (replaced === false) return refuse('CONFLICT', 'The key has just been revoked or replaced.');
+        ended = replaced.ended;
+        return done(answer);
       } finally {
-        apiKeys.invalidate(old.prefix);
+        // Even if the commit failed: its outcome may be unknown, so the next use reads the store.
+        apiKeys.invalidate(old.prefix, graceUntil);
+        if (ended !== null) apiKeys.invalidate(ended);
       }
     });
   },

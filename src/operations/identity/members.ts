@@ -5,7 +5,7 @@ import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { atMost, type Role } from '../../domain/roles.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Member, User } from '../../store/contract.ts';
-import { cursorAfter, cursorsIn, idOf, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { cursorAfter, cursorsIn, idOf, listCount, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 
 /** Per tenant. */
@@ -58,7 +58,7 @@ export const listMembers = operation({
   name: 'listMembers',
   summary: 'List the members of the tenant and its open invitations, newest first',
   input: z.strictObject({ ...paging }),
-  output: z.object({ members: z.array(member), next_cursor: nextCursor }),
+  output: z.object({ members: z.array(member), count: listCount, next_cursor: nextCursor }),
   role: 'admin',
   scope: 'read:tenant',
   changes: false,
@@ -68,6 +68,7 @@ export const listMembers = operation({
         BEA,
         { id: '0195d9a2-7f00-7000-8000-000000000005', email: 'ada@example.com', role: 'owner', status: 'active' },
       ],
+      count: 1,
       next_cursor: null,
     },
   },
@@ -78,7 +79,7 @@ export const listMembers = operation({
     if (!start.ok) return start;
     const page = await store.members.list(tenantOf(caller), clock.now(), input.limit, start.value);
     return done({
-      body: { members: page.items.map(memberBody), next_cursor: cursorAfter(listing, page) },
+      body: { members: page.items.map(memberBody), count: await page.count(), next_cursor: cursorAfter(listing, page) },
       cursors: cursorsIn(listing, page),
     });
   },

@@ -6,7 +6,7 @@ import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { UserSession } from '../../store/contract/user-sessions.ts';
-import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { cursorAfter, cursorsIn, idOf, isoTime, listCount, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Answer, type Caller, type CookieChange, operation, type Services, tenantOf } from '../operation.ts';
 import { withMembersLock } from './members.ts';
 
@@ -53,7 +53,7 @@ async function pageOf<Entry>(
   userId: Uuid,
   input: { limit: number; cursor?: string | undefined },
   toEntry: (entry: MemberEntry, tokenId: string) => Entry,
-): Promise<Outcome<Answer<{ sessions: Entry[]; next_cursor: string | null }>>> {
+): Promise<Outcome<Answer<{ sessions: Entry[]; count: number | null; next_cursor: string | null }>>> {
   const listing = { route: 'sessions', filters: { of: userId } };
   const start = startOf(listing, input.cursor);
   if (!start.ok) return start;
@@ -62,7 +62,10 @@ async function pageOf<Entry>(
   const page = await store.userSessions.list(userId, referenceOf(clock), input.limit, start.value);
   const ids = new Map(page.items.map(({ tokenId, id }) => [tokenId, id]));
   const sessions = page.items.map((session) => toEntry(entryOf(session, ids), session.tokenId));
-  return done({ body: { sessions, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
+  return done({
+    body: { sessions, count: await page.count(), next_cursor: cursorAfter(listing, page) },
+    cursors: cursorsIn(listing, page),
+  });
 }
 
 function entryOf(session: UserSession, ids: ReadonlyMap<string, Uuid>): MemberEntry {
@@ -82,7 +85,7 @@ export const listSessions = operation({
   name: 'listSessions',
   summary: 'List your sessions, newest first: browsers, command lines and other tokens that are valid and were used',
   input: z.strictObject({ ...paging }),
-  output: z.object({ sessions: z.array(entry), next_cursor: nextCursor }),
+  output: z.object({ sessions: z.array(entry), count: listCount, next_cursor: nextCursor }),
   role: 'none',
   scope: 'read:tenant',
   personOnly: true,
@@ -94,6 +97,7 @@ export const listSessions = operation({
         { ...COMMAND_LINE, current: false },
         { ...BROWSER, current: true },
       ],
+      count: 1,
       next_cursor: null,
     },
   },
@@ -109,12 +113,12 @@ export const listMemberSessions = operation({
   name: 'listMemberSessions',
   summary: 'List the sessions of a member, newest first',
   input: z.strictObject({ userId: idOf('member'), ...paging }),
-  output: z.object({ sessions: z.array(memberEntry), next_cursor: nextCursor }),
+  output: z.object({ sessions: z.array(memberEntry), count: listCount, next_cursor: nextCursor }),
   role: 'admin',
   scope: 'read:tenant',
   personOnly: true,
   changes: false,
-  example: { output: { sessions: [COMMAND_LINE, BROWSER], next_cursor: null } },
+  example: { output: { sessions: [COMMAND_LINE, BROWSER], count: 1, next_cursor: null } },
   needs: ['clock', 'store', 'userSessions'],
   async run(services, { input, caller }) {
     const { store, clock } = services;

@@ -5,10 +5,40 @@ import { done, refuse } from '../../domain/refusals.ts';
 import { slugFrom } from '../../domain/slug.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { MachineEvent } from '../../machines/definition.ts';
-import type { TenantEvent } from '../../machines/tenant-types.ts';
+import type { TenantContext, TenantEvent } from '../../machines/tenant-types.ts';
 import { DataRefused, type IdentityStore } from '../../store/contract.ts';
-import { displayName } from '../inputs.ts';
-import { type Call, operation, type Services } from '../operation.ts';
+import { displayName, notFound } from '../inputs.ts';
+import { type Call, operation, type Services, tenantOf } from '../operation.ts';
+import { tenantBody, tenantRecord } from '../platform/administration.ts';
+
+export const getTenant = operation({
+  name: 'getTenant',
+  summary: 'Show your tenant, also while it is suspended',
+  input: z.strictObject({}),
+  output: z.object({ tenant: tenantRecord }),
+  role: 'viewer',
+  scope: 'read:tenant',
+  restrictedKeys: 'unaffected',
+  changes: false,
+  inSuspension: true,
+  refuses: ['NOT_FOUND'],
+  example: {
+    output: {
+      tenant: {
+        ...{ id: '0195d9a2-7f00-7000-8000-000000000004', name: 'Lakeside', slug: 'lakeside', tier: 'free' },
+        ...{ status: 'active', created_at: { _seconds: 1_772_366_400, _nanoseconds: 0 } },
+      },
+    },
+  },
+  needs: ['actors'],
+  async run({ actors }, { caller }) {
+    const found = await actors.read<TenantContext>({ kind: 'tenant', id: tenantOf(caller) });
+    if (found === null) return notFound('tenant');
+    const { id, name, slug, tier, createdAt } = found.snapshot.context.fixed;
+    const suspended = found.snapshot.value !== 'active';
+    return done({ body: { tenant: tenantBody({ id, name, slug, tier, createdAt, suspended }) } });
+  },
+});
 
 export const registerTenant = operation({
   name: 'registerTenant',

@@ -4,7 +4,7 @@ import type { Uuid } from '../../domain/values.ts';
 import { findStates } from '../../machines/chart.ts';
 import { currentDefinition } from '../../machines/versions.ts';
 import type { ActorFilter, InspectionStore, ListedActor } from '../../store/contract/inspection.ts';
-import type { Page } from '../../store/contract/page.ts';
+import { MAX_COUNTED, type Page } from '../../store/contract/page.ts';
 
 type Kind = ListedActor['ref']['kind'];
 
@@ -67,7 +67,15 @@ function mergePages(pages: readonly Page<ListedActor>[], limit: number): Page<Li
     items,
     next: known.length > limit && last ? positionOf(last) : boundary,
     positions: () => items.map(positionOf),
+    count: () => sumOfCounts(pages),
   };
+}
+
+/** Null if one of them is not counted. */
+async function sumOfCounts(pages: readonly Page<ListedActor>[]): Promise<number | null> {
+  const counts = await Promise.all(pages.map((page) => page.count()));
+  const sum = counts.reduce<number | null>((all, one) => (all === null || one === null ? null : all + one), 0);
+  return sum === null || sum > MAX_COUNTED ? null : sum;
 }
 
 const positionOf = ({ createdAt, ref }: ListedActor): Position => ({ createdAt, id: ref.id });

@@ -14,7 +14,7 @@ import type { ListedActor } from '../../store/contract/inspection.ts';
 import type { StoredActor } from '../../store/contract.ts';
 import { principalId } from '../commands/command-view.ts';
 import { targetTenant, tenantIdInput } from '../identity/target-tenant.ts';
-import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { cursorAfter, cursorsIn, idOf, isoTime, listCount, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { operation, type Services } from '../operation.ts';
 import { listActorsOfKinds } from './actor-lists.ts';
 import { actorKind } from './machines.ts';
@@ -91,7 +91,7 @@ export const listActors = operation({
     tenant_id: tenantIdInput,
     ...paging,
   }),
-  output: z.object({ actors: z.array(entry), next_cursor: nextCursor }),
+  output: z.object({ actors: z.array(entry), count: listCount, next_cursor: nextCursor }),
   scope: 'read:actors',
   changes: false,
   refuses: ['FORBIDDEN', 'NOT_FOUND'],
@@ -111,7 +111,7 @@ export const listActors = operation({
     if (!page.ok) return page;
     const actors = page.value.items.map((actor: ListedActor) => entryOf(services, actor));
     return done({
-      body: { actors, next_cursor: cursorAfter(listing, page.value) },
+      body: { actors, count: await page.value.count(), next_cursor: cursorAfter(listing, page.value) },
       cursors: cursorsIn(listing, page.value),
     });
   },
@@ -171,7 +171,7 @@ export const getActorJournal = operation({
   name: 'getActorJournal',
   summary: 'List the journal of an actor, newest first; also of a deleted actor, until its journal expires',
   input: z.strictObject({ ...actorRefInput, ...paging }),
-  output: z.object({ entries: z.array(journalEntry), next_cursor: nextCursor }),
+  output: z.object({ entries: z.array(journalEntry), count: listCount, next_cursor: nextCursor }),
   scope: 'read:actors',
   changes: false,
   refuses: ['FORBIDDEN', 'NOT_FOUND'],
@@ -190,12 +190,19 @@ export const getActorJournal = operation({
     const items = found.slice(0, limit);
     const last = found.length > limit ? items.at(-1) : undefined;
     const positionOf = ({ at, version }: (typeof items)[number]) => ({ createdAt: at, id: `${version}` });
-    const page = { items, next: last === undefined ? null : positionOf(last), positions: () => items.map(positionOf) };
+    const isOnly = cursor === undefined && last === undefined;
+    const page = {
+      ...{ items, next: last === undefined ? null : positionOf(last), positions: () => items.map(positionOf) },
+      count: async () => (isOnly ? items.length : null),
+    };
     const entries = items.map(({ version, at, by, event, from, to, data }) => ({
       ...{ version, at: iso(at), by: principalId(by), event: eventText(event), data },
       ...{ from: from === null ? null : stateText(from), to: stateText(to) },
     }));
-    return done({ body: { entries, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
+    return done({
+      body: { entries, count: await page.count(), next_cursor: cursorAfter(listing, page) },
+      cursors: cursorsIn(listing, page),
+    });
   },
 });
 

@@ -7,7 +7,7 @@ import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { AuditEntry, AuditFilter } from '../../store/contract/audit.ts';
 import { targetTenant, tenantIdInput } from '../identity/target-tenant.ts';
-import { cursorAfter, cursorsIn, isoTime, nextCursor, paging, startOf } from '../inputs.ts';
+import { cursorAfter, cursorsIn, isoTime, listCount, nextCursor, paging, startOf, timeInput } from '../inputs.ts';
 import { type Caller, operation, type Services } from '../operation.ts';
 
 const entry = z
@@ -46,8 +46,8 @@ export const auditFilters = z.strictObject({
     .regex(/^[\x21-\x7e]+$/)
     .optional()
     .meta({ description: 'Only actions on this subject, such as `device:<id>`' }),
-  from: isoTime.optional().meta({ description: 'At or after this time' }),
-  to: isoTime.optional().meta({ description: 'Before this time' }),
+  from: timeInput.optional().meta({ description: 'At or after this time' }),
+  to: timeInput.optional().meta({ description: 'Before this time' }),
   tenant_id: tenantIdInput,
   platform: platformInput,
 });
@@ -56,7 +56,7 @@ export const listAudit = operation({
   name: 'listAudit',
   summary: 'List actions and refusals, newest first; a page may have fewer entries than `limit` and still a next page',
   input: auditFilters.extend(paging),
-  output: z.object({ entries: z.array(entry), next_cursor: nextCursor }),
+  output: z.object({ entries: z.array(entry), count: listCount, next_cursor: nextCursor }),
   role: 'admin',
   acrossTenants: true,
   scope: 'read:audit',
@@ -76,7 +76,11 @@ export const listAudit = operation({
     if (!start.ok) return start;
     const page = await services.store.audit.list(tenant.value, auditFilterOf(input), limit, start.value);
     return done({
-      body: { entries: page.items.map(auditEntryOf), next_cursor: cursorAfter(listing, page) },
+      body: {
+        entries: page.items.map(auditEntryOf),
+        count: await page.count(),
+        next_cursor: cursorAfter(listing, page),
+      },
       cursors: cursorsIn(listing, page),
     });
   },

@@ -9,7 +9,7 @@ import type { Uuid } from '../../domain/values.ts';
 import { planOfRow } from '../../machines/plan-record.ts';
 import type { PlanCognition, PlanContext, PlanStep, StepError } from '../../machines/plan-types.ts';
 import { principalId } from '../commands/command-view.ts';
-import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { cursorAfter, cursorsIn, idOf, isoTime, listCount, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { shapingMemory, shapingMemoryOf } from './shaping-memories.ts';
 import { stepFields, stepFieldsOf } from './step-fields.ts';
@@ -120,7 +120,7 @@ export const listPlans = operation({
   name: 'listPlans',
   summary: "List the tenant's plans with their steps, newest first",
   input: z.strictObject({ ...paging }),
-  output: z.object({ plans: z.array(planRecord), next_cursor: nextCursor }),
+  output: z.object({ plans: z.array(planRecord), count: listCount, next_cursor: nextCursor }),
   needs: ['store'],
   async run({ store }, { input: { limit, cursor }, caller }) {
     const listing = { route: 'plans', filters: {} };
@@ -128,7 +128,10 @@ export const listPlans = operation({
     if (!start.ok) return start;
     const page = await store.plans.list(tenantOf(caller), limit, start.value);
     const plans = page.items.map((row) => planRecordOf(planOfRow(row)));
-    return done({ body: { plans, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
+    return done({
+      body: { plans, count: await page.count(), next_cursor: cursorAfter(listing, page) },
+      cursors: cursorsIn(listing, page),
+    });
   },
 });
 

@@ -5,6 +5,7 @@ import { uuid } from '../../domain/uuid-schema.ts';
 import type { MachineEvent } from '../../machines/definition.ts';
 import type { TenantEvent } from '../../machines/tenant-types.ts';
 import { flagNames } from '../../services/flags.ts';
+import type { TenantRow } from '../../store/contract/administration.ts';
 import { cursorAfter, cursorsIn, idOf, notFound, paging, startOf } from '../inputs.ts';
 import { type Call, operation, type Services } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
@@ -16,13 +17,24 @@ import { sendToActor } from '../send-to-actor.ts';
 const timestamp = z.object({ _seconds: z.int(), _nanoseconds: z.int() });
 const timestampOf = (at: number) => ({ _seconds: Math.floor(at / 1_000), _nanoseconds: (at % 1_000) * 1_000_000 });
 
-const tenant = z
+/** A tenant as operators and its own people see it. */
+export const tenantRecord = z
   .object({
     ...{ id: uuid, name: z.string(), slug: z.string(), created_at: timestamp },
     status: z.enum(['active', 'suspended']),
     tier: z.string(),
   })
   .meta({ id: 'Tenant' });
+
+export const tenantBody = ({
+  suspended,
+  createdAt,
+  ...shown
+}: Pick<TenantRow, 'id' | 'name' | 'slug' | 'tier' | 'suspended' | 'createdAt'>): z.infer<typeof tenantRecord> => ({
+  ...shown,
+  created_at: timestampOf(createdAt),
+  status: suspended ? 'suspended' : 'active',
+});
 
 const TENANT = '0195d9a2-7f00-7000-8000-000000000004';
 const operatorOnly = { role: 'none', scope: null, platformOnly: true } as const;
@@ -32,9 +44,9 @@ const reasonInput = reason.optional().meta({ description: "Recorded in the tenan
 export const listTenants = operation({
   ...operatorOnly,
   name: 'listTenants',
-  summary: 'List all tenants, newest first; the next page is in the Link header',
+  summary: 'List all tenants, newest first; the next page is in the Link header, the number of all in X-Total-Count',
   input: z.strictObject({ ...paging }),
-  output: z.array(tenant),
+  output: z.array(tenantRecord),
   changes: false,
   audit: 'read',
   example: {
@@ -51,11 +63,9 @@ export const listTenants = operation({
     const start = startOf(listing, input.cursor);
     if (!start.ok) return start;
     const page = await store.administration.tenants(input.limit, start.value);
-    const body = page.items.map(({ id, name, slug, suspended, tier, createdAt }) => ({
-      ...{ id, name, slug, created_at: timestampOf(createdAt), tier },
-      status: suspended ? ('suspended' as const) : ('active' as const),
-    }));
-    return done({ body, next: cursorAfter(listing, page), cursors: cursorsIn(listing, page) });
+    const body = page.items.map(tenantBody);
+    const total = await page.count();
+    return done({ body, total, next: cursorAfter(listing, page), cursors: cursorsIn(listing, page) });
   },
 });
 
@@ -98,7 +108,7 @@ export const setTier = operation({
   name: 'setTier',
   audit: 'journal',
   summary: "Set the tier, which determines a tenant's request rate limit",
-  input: z.strictObject({ id: idOf('tenant'), tier: z.string().min(1).max(64) }),
+  input: z.strictObject({ id: idOf('tenant'), tier: z.string().min(1).max(64).meta({ oneOfTiers: true }) }),
   output: z.object({ tenant_id: uuid, tier: z.string() }),
   refuses: ['NOT_FOUND'],
   example: { input: { tier: 'pro' }, output: { tenant_id: TENANT, tier: 'pro' } },

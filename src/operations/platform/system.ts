@@ -19,26 +19,28 @@ const publicRead = { role: null, scope: null, changes: false } as const;
 export const getStatus = operation({
   ...publicRead,
   name: 'getStatus',
-  summary: 'Show the service and its status',
+  summary: 'Show the service and whether it works; `degraded` if a part of `/health` is',
   input: nothing,
   output: z.object({
     system: z.string(),
-    status: z.enum(['operational', 'maintenance']).meta({ id: 'ServiceState' }),
+    status: z.enum(['operational', 'degraded', 'maintenance']).meta({ id: 'ServiceState' }),
     beta: z.boolean(),
     version: z.string(),
     protocol: z.string(),
   }),
-  needs: ['flags', 'settings'],
-  run: async ({ flags, settings }) =>
-    done({
+  needs: ['flags', 'health', 'settings'],
+  async run({ flags, health, settings }) {
+    const working = flags().maintenance_mode ? ('maintenance' as const) : ('operational' as const);
+    return done({
       body: {
         system: SERVICE_NAME,
-        status: flags().maintenance_mode ? ('maintenance' as const) : ('operational' as const),
+        status: isDegraded(await health.report()) ? ('degraded' as const) : working,
         beta: settings.betaDeviceLimit > 0,
         version: SERVICE_VERSION,
         protocol: REPORTED_PROTOCOL,
       },
-    }),
+    });
+  },
 });
 
 export const getVersion = operation({
@@ -110,7 +112,7 @@ export const getHealth = operation({
   async run({ health, clock, settings }, { caller }) {
     const report = await health.report();
     const { api, database, redis, mqtt, worker, build_service, cloud_editor } = report.parts;
-    if (report.clock !== null || Object.values(report.parts).includes('degraded')) {
+    if (isDegraded(report)) {
       const clockBody =
         report.clock === null ? {} : { clock: { ...offsetsBody(report.clock), timestamp: iso(referenceOf(clock)) } };
       return done({ status: 503, body: { status: 'degraded' as const, checks: checksOf(report), ...clockBody } });
@@ -173,6 +175,9 @@ export const getReadiness = operation({
     return done({ status: 503, body: { status, checks: available } });
   },
 });
+
+const isDegraded = ({ clock, parts }: HealthReport): boolean =>
+  clock !== null || Object.values(parts).includes('degraded');
 
 /** Without disabled parts. */
 const checksOf = ({ parts, clock }: HealthReport): Record<string, boolean> => ({

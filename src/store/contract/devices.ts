@@ -53,6 +53,14 @@ export interface PresenceFlush {
 
 export interface DeviceStore {
   list(tenantId: Uuid, filter: DeviceFilter, limit: number, after?: Position): Promise<Page<DeviceRow>>;
+  /** The newest devices in each of the homes or rooms, newest first; only those of `among`, unless it is missing. */
+  inPlaces(
+    tenantId: Uuid,
+    place: 'homeId' | 'roomId',
+    ids: readonly Uuid[],
+    each: number,
+    among?: readonly Uuid[],
+  ): Promise<DeviceRow[]>;
   /** Rows of these ids that belong to the tenant, in any order. */
   find(tenantId: Uuid, ids: readonly Uuid[]): Promise<DeviceRow[]>;
   /** Ids of active (not revoked) devices, for room and group commands; `category` narrows. */

@@ -26,8 +26,15 @@ export interface ApiKey {
   restriction: KeyRestriction | null;
   createdAt: EpochMs;
   lastUsedAt: EpochMs | null;
+  /** At most `graceUntil`. */
   expiresAt: EpochMs | null;
   revokedAt: EpochMs | null;
+  /** End of the grace of a key that was replaced with one; null for every other key. */
+  graceUntil: EpochMs | null;
+  /** Prefix of the key that replaced it with a grace. */
+  replacedBy: string | null;
+  /** Prefix of the key that it replaced with a grace. */
+  replaces: string | null;
 }
 
 /** Subject of a stored response that contains a key (`IdempotencyRow.subject`). */
@@ -42,8 +49,17 @@ export interface ApiKeyStore {
   live(userId: Uuid, now: EpochMs): Promise<string[]>;
   /** Revoked at `at`, unless it was revoked before; stored responses that contain the key are removed. */
   revoke(prefix: string, at: EpochMs, idempotency?: IdempotencyRow | null): Promise<void>;
-  /** Revokes one key and inserts the other in the same commit; false if the old one is revoked already. */
-  replace(prefix: string, key: ApiKey, idempotency?: IdempotencyRow | null): Promise<boolean>;
+  /**
+   * Ends one key and inserts the other in the same commit; false if the old one is revoked or replaced already. The old
+   * one is revoked, or with `graceUntil` expires then at the latest. The key that the old one itself replaced with a grace
+   * is revoked: `ended` is its prefix.
+   */
+  replace(
+    prefix: string,
+    key: ApiKey,
+    graceUntil: EpochMs | null,
+    idempotency?: IdempotencyRow | null,
+  ): Promise<{ ended: string | null } | false>;
   flushUse(uses: readonly { prefix: string; usedAt: EpochMs }[]): Promise<void>;
 }
 

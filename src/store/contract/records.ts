@@ -45,6 +45,7 @@ export interface RecordStore {
   /** The tenant's homes among these ids, in any order. */
   findHomes(tenantId: Uuid, ids: readonly Uuid[]): Promise<Home[]>;
   insertRoom(room: Room, idempotency?: IdempotencyRow | null): Promise<void>;
+  updateRoom(tenantId: Uuid, homeId: Uuid, id: Uuid, changes: { name?: string }): Promise<Room | null>;
   deleteRoom(tenantId: Uuid, homeId: Uuid, id: Uuid): Promise<boolean>;
   room(tenantId: Uuid, id: Uuid): Promise<Room | null>;
   rooms(
@@ -68,6 +69,11 @@ export interface RecordStore {
     idempotency?: IdempotencyRow | null,
   ): Promise<Group | null>;
   leaveGroup(tenantId: Uuid, slug: string, deviceId: Uuid): Promise<boolean>;
+  updateGroup(
+    tenantId: Uuid,
+    slug: string,
+    changes: { name?: string; description?: string | null },
+  ): Promise<Group | null>;
   deleteGroup(tenantId: Uuid, slug: string): Promise<boolean>;
   group(tenantId: Uuid, slug: string): Promise<Group | null>;
   groups(tenantId: Uuid, limit: number, after?: Position, slugs?: readonly string[]): Promise<Page<Group>>;

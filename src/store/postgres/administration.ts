@@ -1,27 +1,23 @@
 import { shardInSql } from '../../domain/shards.ts';
-import type { EpochMs, Uuid } from '../../domain/values.ts';
-import type { AdministrationStore, ShardContents } from '../contract/administration.ts';
+import type { EpochMs } from '../../domain/values.ts';
+import type { AdministrationStore, ShardContents, TenantRow } from '../contract/administration.ts';
 import type { Database } from './database.ts';
 import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
-import { descendingStart, pageOf } from './keyset-pagination.ts';
+import { descendingStart, type ListStatement, readPage } from './keyset-pagination.ts';
+
+type ListedTenant = Omit<TenantRow, 'createdAt'> & { created_at: EpochMs };
 
 export const administrationStore = (database: Database): AdministrationStore => ({
   async tenants(limit, after) {
-    const rows = await database.read<{
-      id: Uuid;
-      name: string;
-      slug: string;
-      suspended: boolean;
-      tier: string;
-      created_at: EpochMs;
-    }>({
+    const statement: ListStatement = {
       name: 'tenants',
       text: `select id, name, slug, suspended, context->>'tier' as tier, created_at from tenants where (created_at, id) < ($1, $2)
         order by created_at desc, id desc limit $3`,
-      values: [...descendingStart(after), limit + 1],
-    });
-    const tenants = rows.map(({ created_at: createdAt, ...row }) => ({ ...row, createdAt }));
-    return pageOf(tenants, limit, ({ createdAt, id }) => ({ createdAt, id }));
+      values: (after, rows) => [...descendingStart(after), rows],
+    };
+    const of = ({ created_at: createdAt, ...row }: ListedTenant): TenantRow => ({ ...row, createdAt });
+    const position = ({ createdAt, id }: TenantRow) => ({ createdAt, id });
+    return readPage(database, statement, { after, limit, of, position });
   },
 
   // Reads indexes alone: tenants by age, and devices by tenant.

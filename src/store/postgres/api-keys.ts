@@ -6,7 +6,7 @@ import { DROPPED_ANSWER } from '../contract/idempotency.ts';
 import { type ApiKey, type ApiKeyStore, keySubject } from '../contract/members.ts';
 import type { Database, SqlValue } from './database.ts';
 import { idempotencyCte, idempotencyParameter, idempotentScope } from './idempotency.ts';
-import { pageOf } from './keyset-pagination.ts';
+import { type ListStatement, readPage } from './keyset-pagination.ts';
 
 interface KeyRow {
   prefix: string;
@@ -21,10 +21,13 @@ interface KeyRow {
   last_used_at: EpochMs | null;
   expires_at: EpochMs | null;
   revoked_at: EpochMs | null;
+  grace_until: EpochMs | null;
+  replaced_by: string | null;
+  replaces: string | null;
 }
 
-const columns = `prefix, tenant_id, user_id, name, hash, scopes, role_cap, created_at, last_used_at, expires_at, revoked_at, restriction`;
-const placeholders = '$1, $2, $3, $4, $5, $6::jsonb, $7, $8, $9, $10, $11, $12::jsonb';
+const columns = `prefix, tenant_id, user_id, name, hash, scopes, role_cap, created_at, last_used_at, expires_at, revoked_at, restriction, grace_until, replaced_by, replaces`;
+const placeholders = '$1, $2, $3, $4, $5, $6::jsonb, $7, $8, $9, $10, $11, $12::jsonb, $13, $14, $15';
 
 /**
  * Before the stored hash of a restricted key. A build that does not know restrictions finds that no text has this hash, and
@@ -45,6 +48,9 @@ const keyOf = (row: KeyRow): ApiKey => ({
   expiresAt: row.expires_at,
   revokedAt: row.revoked_at,
   restriction: row.restriction,
+  graceUntil: row.grace_until,
+  replacedBy: row.replaced_by,
+  replaces: row.replaces,
 });
 
 const valuesOf = (key: ApiKey): SqlValue[] => [
@@ -60,6 +66,9 @@ const valuesOf = (key: ApiKey): SqlValue[] => [
   key.expiresAt,
   key.revokedAt,
   key.restriction && JSON.stringify(key.restriction),
+  key.graceUntil,
+  key.replacedBy,
+  key.replaces,
 ];
 
 /** Sorts after every prefix. */
@@ -70,7 +79,7 @@ export const apiKeyStore = (database: Database): ApiKeyStore => ({
     await database.write({
       name: 'key_insert',
       scope: idempotentScope(key.tenantId, idempotency),
-      text: `with made as (insert into api_keys (${columns}) values (${placeholders}) returning prefix), ${idempotencyCte(13, 'made')}
+      text: `with made as (insert into api_keys (${columns}) values (${placeholders}) returning prefix), ${idempotencyCte(16, 'made')}
         select prefix from made`,
       values: [...valuesOf(key), idempotencyParameter(idempotency)],
     });
@@ -86,18 +95,19 @@ export const apiKeyStore = (database: Database): ApiKeyStore => ({
   },
 
   async list(tenantId, userId, limit, after) {
-    const rows = await database.read<KeyRow>({
+    const statement: ListStatement = {
       name: userId === null ? 'keys' : 'keys_of_user',
       scope: { tenantId },
       text: `select ${columns} from api_keys
         where tenant_id = $1 and (created_at, prefix collate "C") < ($2, $3) ${userId === null ? '' : 'and user_id = $5'}
         order by created_at desc, prefix collate "C" desc limit $4`,
-      values: [
-        ...[tenantId, after?.createdAt ?? Number.MAX_SAFE_INTEGER, after?.id ?? LAST, limit + 1],
+      values: (after, rows) => [
+        ...[tenantId, after?.createdAt ?? Number.MAX_SAFE_INTEGER, after?.id ?? LAST, rows],
         ...(userId === null ? [] : [userId]),
       ],
-    });
-    return pageOf(rows.map(keyOf), limit, ({ createdAt, prefix }) => ({ createdAt, id: prefix }));
+    };
+    const position = ({ createdAt, prefix }: ApiKey) => ({ createdAt, id: prefix });
+    return readPage(database, statement, { after, limit, of: keyOf, position });
   },
 
   async live(userId, now) {
@@ -121,17 +131,22 @@ export const apiKeyStore = (database: Database): ApiKeyStore => ({
     });
   },
 
-  async replace(prefix, key, idempotency) {
-    const rows = await database.write({
+  async replace(prefix, key, graceUntil, idempotency) {
+    const [row] = await database.write<{ ended: string | null }>({
       name: 'key_replace',
-      text: `with ended as (
-          update api_keys set revoked_at = $8 where prefix = $13 and revoked_at is null returning prefix),
-        made as (insert into api_keys (${columns}) select ${placeholders} from ended returning prefix),
-        dropped as (update idempotency set answer = '${DROPPED_ANSWER}' where subject = $14), ${idempotencyCte(15, 'made')}
-        select prefix from made`,
-      values: [...valuesOf(key), prefix, keySubject(prefix), idempotencyParameter(idempotency)],
+      text: `with old as (
+          update api_keys set revoked_at = case when $18::bigint is null then $8::bigint end, grace_until = $18,
+            expires_at = least(expires_at, $18), replaced_by = case when $18::bigint is null then null else $1::text end
+          where prefix = $16 and revoked_at is null and replaced_by is null returning prefix, replaces),
+        made as (insert into api_keys (${columns}) select ${placeholders} from old returning prefix),
+        before as (
+          update api_keys set revoked_at = $8 from old
+          where api_keys.prefix = old.replaces and api_keys.revoked_at is null returning api_keys.prefix),
+        dropped as (update idempotency set answer = '${DROPPED_ANSWER}' where subject = $17), ${idempotencyCte(19, 'made')}
+        select (select prefix from before) as ended from made`,
+      values: [...valuesOf(key), prefix, keySubject(prefix), graceUntil, idempotencyParameter(idempotency)],
     });
-    return rows.length > 0;
+    return row ?? false;
   },
 
   async flushUse(uses) {

@@ -88,7 +88,10 @@ export const auditStore = (database: Database): AuditStore => ({
       values: [tenantId, at, id, n, from, sparse ? MAX_SCANNED : limit + 1, limit + 1, subject, by, action],
     });
     if (!row) throw new Error('the audit list query returned no row');
-    return pageOf(row.entries, limit, newest(row.journal_edge, row.rows_edge));
+    const page = pageOf(row.entries, limit, newest(row.journal_edge, row.rows_edge));
+    const isOnly = after === undefined && page.next === null;
+    // Counting two merged sources would read both.
+    return { ...page, count: async () => (isOnly ? page.items.length : null) };
   },
 });
 
@@ -109,7 +112,7 @@ function newest(one: EntryPosition | null, other: EntryPosition | null): EntryPo
 }
 
 /** Entries older than `edge` wait for the next page: one source was not examined beyond it. */
-function pageOf(rows: readonly EntryRow[], limit: number, edge: EntryPosition | null): Page<AuditEntry> {
+function pageOf(rows: readonly EntryRow[], limit: number, edge: EntryPosition | null): Omit<Page<AuditEntry>, 'count'> {
   const complete = edge === null ? rows : rows.filter((row) => !isNewer(edge, row));
   const page = complete.slice(0, limit);
   const last = complete.length > limit ? (page.at(-1) ?? null) : edge;

@@ -4,7 +4,7 @@ import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { ChangeRequestInsertion, ChangeRequestStore } from '../contract/change-requests.ts';
 import type { Database } from './database.ts';
 import { idempotencyCte, idempotencyParameter, idempotentScope } from './idempotency.ts';
-import { descendingStart, pageOf } from './keyset-pagination.ts';
+import { descendingStart, type ListStatement, readPage } from './keyset-pagination.ts';
 
 interface Row extends Pick<ChangeRequest, 'id' | 'operation' | 'subject' | 'input' | 'base' | 'preview' | 'digest'> {
   status: ChangeRequest['status'];
@@ -102,14 +102,20 @@ export const changeRequestStore = (database: Database): ChangeRequestStore => ({
 
   async list(tenantId, { waitingAt }, limit, after) {
     const waiting = waitingAt === undefined ? '' : ` and ${isWaiting} and expires_at > $5`;
-    const rows = await database.read<Row>({
+    const statement: ListStatement = {
       name: waitingAt === undefined ? 'change_requests' : 'change_requests_waiting',
       scope: { tenantId },
       text: `select ${columns} from change_requests where tenant_id = $1 and (created_at, id) < ($2, $3)${waiting}
         order by created_at desc, id desc limit $4`,
-      values: [tenantId, ...descendingStart(after), limit + 1, ...(waitingAt === undefined ? [] : [waitingAt])],
-    });
-    return pageOf(rows.map(requestOf), limit, ({ createdAt, id }) => ({ createdAt, id }));
+      values: (after, rows) => [
+        tenantId,
+        ...descendingStart(after),
+        rows,
+        ...(waitingAt === undefined ? [] : [waitingAt]),
+      ],
+    };
+    const position = ({ createdAt, id }: ChangeRequest) => ({ createdAt, id });
+    return readPage(database, statement, { after, limit, of: requestOf, position });
   },
 
   async end(id, { status, decidedBy, decidedAt, reason }, idempotency) {

@@ -3,7 +3,7 @@ import type { CommandStore } from '../contract.ts';
 import { type ActorRow, actorColumns, contextField, storedActor } from './actors.ts';
 import { executingStatuses, openStatuses } from './command-statuses.ts';
 import { type Database, idArray, type SqlValue } from './database.ts';
-import { descendingStart, pageOf } from './keyset-pagination.ts';
+import { descendingStart, type ListStatement, readPage } from './keyset-pagination.ts';
 import { inShards } from './shard-condition.ts';
 
 /*
@@ -42,6 +42,10 @@ interface WatchedRow {
 
 const FIRST_ID: Uuid = '00000000-0000-0000-0000-000000000000';
 
+type ListedRow = ActorRow & { created_at: EpochMs };
+
+const position = (row: ListedRow) => ({ createdAt: row.created_at, id: row.id });
+
 /** `batchSize`: rows that one statement reads of all commands with a timer. */
 export function commandStore(database: Database, batchSize = 10_000): CommandStore {
   const openOf = async (name: string, condition: string, values: SqlValue[]): Promise<Uuid[]> => {
@@ -55,15 +59,15 @@ export function commandStore(database: Database, batchSize = 10_000): CommandSto
 
   return {
     async list(tenantId, deviceId, limit, after) {
-      const rows = await database.read<ActorRow & { created_at: EpochMs }>({
+      const statement: ListStatement = {
         name: 'commands_list',
         scope: { tenantId },
         text: `select ${actorColumns('command')} from commands
           where device_id = $1 and tenant_id = $2 and (created_at, id) < ($3, $4)
           order by created_at desc, id desc limit $5`,
-        values: [deviceId, tenantId, ...descendingStart(after), limit + 1],
-      });
-      const page = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
+        values: (after, rows) => [deviceId, tenantId, ...descendingStart(after), rows],
+      };
+      const page = await readPage(database, statement, { after, limit, of: (row: ListedRow) => row, position });
       return { ...page, items: page.items.map((row) => storedActor('command', row)) };
     },
 
@@ -81,7 +85,7 @@ export function commandStore(database: Database, batchSize = 10_000): CommandSto
     // The confirmation's timer may fire a little after its deadline. A waiting command always has a token, so the
     // partial index applies.
     async awaitingConfirmation(tenantId, now, limit, after, deviceIds) {
-      const rows = await database.read<ActorRow & { created_at: EpochMs }>({
+      const statement: ListStatement = {
         name: deviceIds === undefined ? 'commands_awaiting' : 'commands_awaiting_among',
         scope: { tenantId },
         text: `select ${actorColumns('command')} from commands
@@ -89,12 +93,12 @@ export function commandStore(database: Database, batchSize = 10_000): CommandSto
             and (context->'confirmation'->>'expiresAt')::bigint > $4
             ${deviceIds === undefined ? '' : 'and device_id = any($6::uuid[])'}
           order by created_at desc, id desc limit $5`,
-        values: [
-          ...[tenantId, ...descendingStart(after), now, limit + 1],
+        values: (after, rows) => [
+          ...[tenantId, ...descendingStart(after), now, rows],
           ...(deviceIds === undefined ? [] : [idArray(deviceIds)]),
         ],
-      });
-      const page = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
+      };
+      const page = await readPage(database, statement, { after, limit, of: (row: ListedRow) => row, position });
       return { ...page, items: page.items.map((row) => storedActor('command', row)) };
     },
 

@@ -122,6 +122,18 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
       return pageOf(found?.rows ?? [], limit, ({ createdAt, id }) => ({ createdAt, id }));
     },
 
+    async inPlaces(tenantId, place, wanted, each, among) {
+      const inPlace = `${listed} and d.${filterColumns[place]} = place ${among === undefined ? '' : 'and d.id = any($4::uuid[])'}`;
+      return database.read<DeviceRow>({
+        name: `devices_in_${filterColumns[place]}${among === undefined ? '' : '_among'}`,
+        scope: { tenantId },
+        text: `select found.* from unnest($2::uuid[]) place cross join lateral (
+            ${inPlace} order by d.created_at desc, d.id desc limit $3) found
+          order by found."createdAt" desc, found.id desc`,
+        values: [tenantId, idArray(wanted), each, ...(among === undefined ? [] : [idArray(among)])],
+      });
+    },
+
     async find(tenantId, wanted) {
       if (wanted.length === 0) return [];
       return database.read<DeviceRow>({

@@ -3,7 +3,7 @@ import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { FirmwareRelease, FirmwareStore } from '../contract/firmware.ts';
 import { type Database, idArray } from './database.ts';
 import { idempotencyCte, idempotencyParameter, idempotentScope } from './idempotency.ts';
-import { descendingStart, pageOf } from './keyset-pagination.ts';
+import { descendingStart, type ListStatement, readPage } from './keyset-pagination.ts';
 
 interface Row {
   id: Uuid;
@@ -106,15 +106,16 @@ export const firmwareStore = (database: Database): FirmwareStore => ({
   },
 
   async list(tenantId, { deviceType, status }, limit, after) {
-    const rows = await database.read<Row>({
+    const statement: ListStatement = {
       name: 'firmware_list',
       scope: { tenantId },
       text: `select ${columns} from firmware where tenant_id = $1 and (created_at, id) < ($2, $3)
           and ($4::text is null or device_type = $4) and ($5::text is null or status = $5)
         order by created_at desc, id desc limit $6`,
-      values: [tenantId, ...descendingStart(after), deviceType ?? null, status ?? null, limit + 1],
-    });
-    return pageOf(rows.map(releaseOf), limit, ({ createdAt, id }) => ({ createdAt, id }));
+      values: (after, rows) => [tenantId, ...descendingStart(after), deviceType ?? null, status ?? null, rows],
+    };
+    const position = ({ createdAt, id }: FirmwareRelease) => ({ createdAt, id });
+    return readPage(database, statement, { after, limit, of: releaseOf, position });
   },
 
   async released(tenantId, deviceType) {

@@ -3,7 +3,7 @@ import type { Group, RecordStore } from '../contract.ts';
 import { countRows } from './count-rows.ts';
 import { type Database, idArray } from './database.ts';
 import { idempotencyCte, idempotencyParameter, idempotentScope } from './idempotency.ts';
-import { pageOf } from './keyset-pagination.ts';
+import { type ListStatement, readPage } from './keyset-pagination.ts';
 
 interface GroupRow {
   tenant_id: Uuid;
@@ -31,7 +31,7 @@ const groupOf = (row: GroupRow): Group => ({
 
 type GroupStore = Pick<
   RecordStore,
-  'insertGroup' | 'joinGroup' | 'leaveGroup' | 'deleteGroup' | 'group' | 'groups' | 'countGroups'
+  'insertGroup' | 'joinGroup' | 'leaveGroup' | 'updateGroup' | 'deleteGroup' | 'group' | 'groups' | 'countGroups'
 >;
 
 /** Groups and their members; the slug identifies a group within its tenant. */
@@ -99,6 +99,17 @@ export function groupStore(database: Database): GroupStore {
       return rows.length > 0;
     },
 
+    async updateGroup(tenantId, slug, { name, description }) {
+      const rows = await database.write({
+        name: 'group_update',
+        scope: { tenantId },
+        text: `update groups set name = coalesce($3, name), description = case when $4 then $5 else description end
+          where tenant_id = $1 and slug = $2 returning slug`,
+        values: [tenantId, slug, name ?? null, description !== undefined, description ?? null],
+      });
+      return rows.length > 0 ? find(tenantId, slug) : null;
+    },
+
     async deleteGroup(tenantId, slug) {
       const rows = await database.write({
         name: 'group_delete',
@@ -110,19 +121,19 @@ export function groupStore(database: Database): GroupStore {
     },
 
     async groups(tenantId, limit, after, slugs) {
-      const start = after ? [after.createdAt, after.id] : [];
-      const among =
-        slugs === undefined
-          ? ''
-          : `and g.slug = any(array(select jsonb_array_elements_text($${3 + start.length}::jsonb)))`;
-      const rows = await database.read<GroupRow>({
-        name: `${after ? 'groups_after' : 'groups_first'}${slugs === undefined ? '' : '_among'}`,
+      const among = slugs === undefined ? '' : 'and g.slug = any(array(select jsonb_array_elements_text($5::jsonb)))';
+      const statement: ListStatement = {
+        name: `groups${slugs === undefined ? '' : '_among'}`,
         scope: { tenantId },
-        text: `${select} where g.tenant_id = $1 ${after ? 'and (g.created_at, g.slug) < ($3, $4)' : ''} ${among}
+        text: `${select} where g.tenant_id = $1 and (g.created_at, g.slug) < ($3, $4) ${among}
           order by g.created_at desc, g.slug desc limit $2`,
-        values: [tenantId, limit + 1, ...start, ...(slugs === undefined ? [] : [JSON.stringify(slugs)])],
-      });
-      return pageOf(rows.map(groupOf), limit, ({ createdAt, slug }) => ({ createdAt, id: slug }));
+        values: (after, rows) => [
+          ...[tenantId, rows, after?.createdAt ?? Number.MAX_SAFE_INTEGER, after?.id ?? ''],
+          ...(slugs === undefined ? [] : [JSON.stringify(slugs)]),
+        ],
+      };
+      const position = ({ createdAt, slug }: Group) => ({ createdAt, id: slug });
+      return readPage(database, statement, { after, limit, of: groupOf, position });
     },
 
     countGroups: (tenantId) => countRows(database, 'groups_count', 'groups where tenant_id = $1', [tenantId], tenantId),

@@ -11,7 +11,7 @@ import {
   storedActor,
 } from './actors.ts';
 import type { Database, SqlValue } from './database.ts';
-import { descendingStart, pageOf } from './keyset-pagination.ts';
+import { descendingStart, type ListStatement, readPage } from './keyset-pagination.ts';
 import { overviewStore } from './overview.ts';
 
 /** Maximum number of actors that one page of a filtered list examines. */
@@ -74,7 +74,7 @@ export const inspectionStore = (database: Database): InspectionStore => ({
       order by created_at desc, id desc`;
     const states = filter.states === undefined ? null : JSON.stringify(filter.states.map(groupOf));
     const start: SqlValue[] = [tenantId, ...descendingStart(after)];
-    const rows = await database.read<ListedRow>({
+    const statement: ListStatement = {
       name: `inspect_${kind}${name}${states === null ? '' : '_states'}`,
       scope: { tenantId },
       text:
@@ -82,21 +82,24 @@ export const inspectionStore = (database: Database): InspectionStore => ({
           ? `select ${columns}, ${of} as name ${where} limit $4`
           : `select ${columns}, ${of} as name from (select ${columns}, ${nameColumns} ${where} limit ${MAX_SCANNED}) seen
               where ${inStates} order by created_at desc, id desc limit $4`,
-      values: states === null ? [...start, limit + 1] : [...start, limit + 1, states],
+      values: (from, rows) => [tenantId, ...descendingStart(from), rows, ...(states === null ? [] : [states])],
+    };
+    const page = await readPage(database, statement, {
+      ...{ after, limit, of: (row: ListedRow) => listed(kind, row) },
+      position: ({ createdAt, ref }) => ({ createdAt, id: ref.id }),
     });
-    const page = pageOf(
-      rows.map((row) => listed(kind, row)),
-      limit,
-      ({ createdAt, ref }) => ({ createdAt, id: ref.id }),
-    );
-    if (page.next !== null || states === null) return page;
+    if (states === null) return page;
+    // The statement does not examine all rows, so that it cannot count.
+    const uncounted = { ...page, count: async () => null };
+    if (page.next !== null) return uncounted;
     const [edge] = await database.read<{ created_at: EpochMs; id: string }>({
       name: `inspect_${kind}${name}_edge`,
       scope: { tenantId },
       text: `select created_at, id ${where} offset ${MAX_SCANNED - 1} limit 1`,
       values: start,
     });
-    return edge ? { ...page, next: { createdAt: edge.created_at, id: edge.id } } : page;
+    if (edge) return { ...uncounted, next: { createdAt: edge.created_at, id: edge.id } };
+    return after === undefined ? page : uncounted;
   },
 
   async actor(tenantId, { kind, id }) {

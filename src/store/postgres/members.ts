@@ -4,7 +4,7 @@ import { DROPPED_ANSWER } from '../contract/idempotency.ts';
 import { type Invitation, keySubject, type Member, type MemberStore } from '../contract/members.ts';
 import type { Database } from './database.ts';
 import { idempotencyCte, idempotencyParameter, idempotentScope } from './idempotency.ts';
-import { descendingStart, pageOf } from './keyset-pagination.ts';
+import { descendingStart, type ListStatement, readPage } from './keyset-pagination.ts';
 
 interface MemberRow {
   id: Uuid;
@@ -54,13 +54,14 @@ const offerColumns = 'i.id, i.tenant_id, i.email, i.role, i.invited_by, i.create
 
 export const memberStore = (database: Database): MemberStore => ({
   async list(tenantId, now, limit, after) {
-    const rows = await database.read<MemberRow>({
+    const statement: ListStatement = {
       name: 'members',
       scope: { tenantId },
       text: `select * from ${members} where (created_at, id) < ($3, $4) order by created_at desc, id desc limit $5`,
-      values: [tenantId, now, ...descendingStart(after), limit + 1],
-    });
-    return pageOf(rows.map(memberOf), limit, ({ createdAt, id }) => ({ createdAt, id }));
+      values: (after, rows) => [tenantId, now, ...descendingStart(after), rows],
+    };
+    const position = ({ createdAt, id }: Member) => ({ createdAt, id });
+    return readPage(database, statement, { after, limit, of: memberOf, position });
   },
 
   async find(tenantId, id, now) {

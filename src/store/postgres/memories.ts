@@ -2,9 +2,10 @@ import { toSearchQuery, toSearchText } from '../../domain/full-text.ts';
 import { isSuggestion, type Memory, type MemoryKind } from '../../domain/memory.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { AgentMemoryStore } from '../contract/memories.ts';
-import { type Database, idArray } from './database.ts';
+import type { Position } from '../contract.ts';
+import { type Database, idArray, type SqlValue } from './database.ts';
 import { idempotencyCte, idempotencyParameter, idempotentScope } from './idempotency.ts';
-import { descendingStart, pageOf } from './keyset-pagination.ts';
+import { descendingStart, type ListStatement, readPage } from './keyset-pagination.ts';
 
 interface Row {
   id: Uuid;
@@ -100,18 +101,23 @@ export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
 
   async list(tenantId, filter, now, limit, after) {
     const { kind = null, subject = null, tag = null, suggestion = null, notBy = [], text } = filter;
-    const values = [tenantId, ...descendingStart(after), now, kind, subject, tag, suggestion, JSON.stringify(notBy)];
-    const rows = await database.read<Row>(
+    const valuesFrom = (start: Position | undefined): SqlValue[] => [
+      ...[tenantId, ...descendingStart(start), now, kind, subject, tag, suggestion, JSON.stringify(notBy)],
+    ];
+    const statement: ListStatement =
       text === undefined
-        ? { name: 'memories', scope: { tenantId }, text: listQuery(''), values: [...values, limit + 1] }
+        ? {
+            ...{ name: 'memories', scope: { tenantId }, text: listQuery('') },
+            values: (start, rows) => [...valuesFrom(start), rows],
+          }
         : {
             // Without a scope: below a policy the full-text index cannot be used, because `@@` is not leakproof.
             name: 'memories_sought',
             text: listQuery(matchingText),
-            values: [...values, toSearchQuery(text), limit + 1],
-          },
-    );
-    return pageOf(rows.map(memoryOf), limit, ({ createdAt, id }) => ({ createdAt, id }));
+            values: (start, rows) => [...valuesFrom(start), toSearchQuery(text), rows],
+          };
+    const position = ({ createdAt, id }: Memory) => ({ createdAt, id });
+    return readPage(database, statement, { after, limit, of: memoryOf, position });
   },
 
   async find(tenantId, ids, now) {

@@ -30,6 +30,7 @@ import { keyRestrictionsMigration } from './migrations/0031-key-restrictions.ts'
 import { deviceCasMigration } from './migrations/0032-device-cas.ts';
 import { rowSecurity } from './migrations/0034-row-security.ts';
 import { auditOrder } from './migrations/0036-audit-order.ts';
+import { keyGraceMigration } from './migrations/0045-key-grace.ts';
 
 export interface Migration {
   id: number;
@@ -87,6 +88,7 @@ export const migrations: readonly Migration[] = [
   { id: 32, name: 'device certificate authorities', sql: deviceCasMigration, change: 'expand' },
   { id: 34, name: 'row security', sql: rowSecurity, change: 'expand' },
   { id: 36, name: 'audit order', sql: '', indexes: auditOrder, change: 'expand' },
+  { id: 45, name: 'key grace', sql: keyGraceMigration, change: 'expand' },
 ];
 
 /** The newest migration that this build knows. */

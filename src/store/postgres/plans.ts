@@ -2,18 +2,22 @@ import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { PlanStore } from '../contract.ts';
 import { type ActorRow, actorColumns, storedActor } from './actors.ts';
 import type { Database } from './database.ts';
-import { ascendingStart, descendingStart, pageOf } from './keyset-pagination.ts';
+import { ascendingStart, descendingStart, type ListStatement, pageOf, readPage } from './keyset-pagination.ts';
+
+type ListedRow = ActorRow & { created_at: EpochMs };
+
+const position = (row: ListedRow) => ({ createdAt: row.created_at, id: row.id });
 
 export const planStore = (database: Database): PlanStore => ({
   async list(tenantId, limit, after) {
-    const rows = await database.read<ActorRow & { created_at: EpochMs }>({
+    const statement: ListStatement = {
       name: 'plans_list',
       scope: { tenantId },
       text: `select ${actorColumns('plan')}, created_at from plans where tenant_id = $1 and (created_at, id) < ($2, $3)
         order by created_at desc, id desc limit $4`,
-      values: [tenantId, ...descendingStart(after), limit + 1],
-    });
-    const page = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
+      values: (after, rows) => [tenantId, ...descendingStart(after), rows],
+    };
+    const page = await readPage(database, statement, { after, limit, of: (row: ListedRow) => row, position });
     return { ...page, items: page.items.map((row) => storedActor('plan', row)) };
   },
 

@@ -3,7 +3,7 @@ import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { ProposalStore } from '../contract/proposals.ts';
 import type { Database } from './database.ts';
 import { idempotencyCte, idempotencyParameter, idempotentScope } from './idempotency.ts';
-import { ascendingStart, descendingStart, pageOf } from './keyset-pagination.ts';
+import { ascendingStart, descendingStart, type ListStatement, pageOf, readPage } from './keyset-pagination.ts';
 
 type Row = Omit<Proposal, 'tenantId' | 'deviceId' | 'homeId' | 'askedBy' | 'planId' | 'createdAt' | 'spokenAt'> & {
   tenant_id: Uuid;
@@ -79,14 +79,14 @@ export const proposalStore = (database: Database): ProposalStore => ({
   },
 
   async list(tenantId, limit, after) {
-    const rows = await database.read<Row>({
+    const statement: ListStatement = {
       name: 'proposals',
       scope: { tenantId },
       text: `select ${columns} from proposals where tenant_id = $1 and (created_at, id) < ($2, $3)
         order by created_at desc, id desc limit $4`,
-      values: [tenantId, ...descendingStart(after), limit + 1],
-    });
-    return pageOf(rows.map(proposalOf), limit, position);
+      values: (after, rows) => [tenantId, ...descendingStart(after), rows],
+    };
+    return readPage(database, statement, { after, limit, of: proposalOf, position });
   },
 
   async change(id, { status, reason, steps, memories, phase, spokenAt }, idempotency) {

@@ -4,7 +4,7 @@ import { countRows } from './count-rows.ts';
 import { type Database, idArray } from './database.ts';
 import { groupStore } from './groups.ts';
 import { idempotencyCte, idempotencyParameter, idempotentScope } from './idempotency.ts';
-import { descendingStart, pageOf } from './keyset-pagination.ts';
+import { descendingStart, type ListStatement, readPage } from './keyset-pagination.ts';
 
 interface HomeRow {
   id: Uuid;
@@ -37,7 +37,7 @@ const roomOf = ({ tenant_id: tenantId, home_id: homeId, created_at: createdAt, .
   createdAt,
 });
 
-const position = ({ createdAt, id }: Home | Room) => ({ createdAt, id });
+const position = ({ createdAt, id }: Pick<Home | Room, 'createdAt' | 'id'>) => ({ createdAt, id });
 
 /** Homes and rooms; groups are in groups.ts. */
 export const recordStore = (database: Database): RecordStore => ({
@@ -85,14 +85,14 @@ export const recordStore = (database: Database): RecordStore => ({
   },
 
   async homes(tenantId, limit, after, ids = null) {
-    const rows = await database.read<HomeRow>({
+    const statement: ListStatement = {
       name: ids === null ? 'homes' : 'homes_among',
       scope: { tenantId },
       text: `select ${homeColumns} from homes where tenant_id = $1 and (created_at, id) < ($2, $3)
         ${ids === null ? '' : 'and id = any($5::uuid[])'} order by created_at desc, id desc limit $4`,
-      values: [tenantId, ...descendingStart(after), limit + 1, ...(ids === null ? [] : [idArray(ids)])],
-    });
-    return pageOf(rows.map(homeOf), limit, position);
+      values: (after, rows) => [tenantId, ...descendingStart(after), rows, ...(ids === null ? [] : [idArray(ids)])],
+    };
+    return readPage(database, statement, { after, limit, of: homeOf, position });
   },
 
   countHomes: (tenantId) => countRows(database, 'homes_count', 'homes where tenant_id = $1', [tenantId], tenantId),
@@ -115,6 +115,17 @@ export const recordStore = (database: Database): RecordStore => ({
         select id from made`,
       values: [room.id, room.tenantId, room.homeId, room.name, room.createdAt, idempotencyParameter(idempotency)],
     });
+  },
+
+  async updateRoom(tenantId, homeId, id, { name }) {
+    const [row] = await database.write<RoomRow>({
+      name: 'room_update',
+      scope: { tenantId },
+      text: `update rooms set name = coalesce($4, name) where id = $1 and tenant_id = $2 and home_id = $3
+        returning ${roomColumns}`,
+      values: [id, tenantId, homeId, name ?? null],
+    });
+    return row ? roomOf(row) : null;
   },
 
   async deleteRoom(tenantId, homeId, id) {
@@ -141,14 +152,17 @@ export const recordStore = (database: Database): RecordStore => ({
   },
 
   async rooms(tenantId, homeId, limit, after, ids = null) {
-    const rows = await database.read<RoomRow>({
+    const statement: ListStatement = {
       name: ids === null ? 'rooms' : 'rooms_among',
       scope: { tenantId },
       text: `select ${roomColumns} from rooms where home_id = $2 and tenant_id = $1 and (created_at, id) < ($3, $4)
         ${ids === null ? '' : 'and id = any($6::uuid[])'} order by created_at desc, id desc limit $5`,
-      values: [tenantId, homeId, ...descendingStart(after), limit + 1, ...(ids === null ? [] : [idArray(ids)])],
-    });
-    return pageOf(rows.map(roomOf), limit, position);
+      values: (after, rows) => [
+        ...[tenantId, homeId, ...descendingStart(after), rows],
+        ...(ids === null ? [] : [idArray(ids)]),
+      ],
+    };
+    return readPage(database, statement, { after, limit, of: roomOf, position });
   },
 
   async findRooms(tenantId, ids) {

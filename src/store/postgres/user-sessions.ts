@@ -1,7 +1,7 @@
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { UserSession, UserSessionKind, UserSessionStore } from '../contract/user-sessions.ts';
 import { type Database, idArray } from './database.ts';
-import { descendingStart, pageOf } from './keyset-pagination.ts';
+import { descendingStart, type ListStatement, readPage } from './keyset-pagination.ts';
 
 interface SessionRow {
   id: Uuid;
@@ -85,13 +85,14 @@ export const userSessionStore = (database: Database): UserSessionStore => ({
   },
 
   async list(userId, now, limit, after) {
-    const rows = await database.read<SessionRow>({
+    const statement: ListStatement = {
       name: 'sessions',
       text: `select ${columns} from ${validSessions(2)}
         where s.user_id = $1 and (s.created_at, s.id) < ($3, $4) order by s.created_at desc, s.id desc limit $5`,
-      values: [userId, now, ...descendingStart(after), limit + 1],
-    });
-    return pageOf(rows.map(sessionOf), limit, ({ createdAt, id }) => ({ createdAt, id }));
+      values: (after, rows) => [userId, now, ...descendingStart(after), rows],
+    };
+    const position = ({ createdAt, id }: UserSession) => ({ createdAt, id });
+    return readPage(database, statement, { after, limit, of: sessionOf, position });
   },
 
   async forget(tokenIds) {

@@ -47,6 +47,18 @@ describe('the fields of list entries', () => {
     });
   });
 
+  it('of places have their devices, with one query for all places', async () => {
+    const query = (first: number) =>
+      `{ homes(first: ${first}) { nodes { homeName devices { name online state } rooms { name devices(first: 1) { name room { name } } } } } }`;
+    const two = await storeCalls(query(2));
+    expect(await storeCalls(query(20))).toEqual(two);
+    expect(two['devices.inPlaces']).toBe(2);
+    const { body } = await queryGraphql(service, query(20), { token: mine.tokens.owner });
+    const [home] = body.data.homes.nodes;
+    expect(home.devices).toEqual([{ name: 'Lamp 19', online: false, state: {} }]);
+    expect(home.rooms).toEqual([{ name: 'Room 19', devices: [{ name: 'Lamp 19', room: { name: 'Room 19' } }] }]);
+  });
+
   it('are not loaded unless they are selected', async () => {
     expect(await storeCalls('{ devices { nodes { id name deviceType online } } }')).toEqual({
       'devices.list': 1,

@@ -8,6 +8,13 @@ import { routes } from '../../../src/edges/rest/routes.ts';
 
 const schema = makeSchema();
 
+/** https://spec.graphql.org/October2021/#DirectiveLocations */
+const LOCATIONS_OF_2021: readonly string[] = [
+  ...['QUERY', 'MUTATION', 'SUBSCRIPTION', 'FIELD', 'FRAGMENT_DEFINITION', 'FRAGMENT_SPREAD', 'INLINE_FRAGMENT'],
+  ...['VARIABLE_DEFINITION', 'SCHEMA', 'SCALAR', 'OBJECT', 'FIELD_DEFINITION', 'ARGUMENT_DEFINITION', 'INTERFACE'],
+  ...['UNION', 'ENUM', 'ENUM_VALUE', 'INPUT_OBJECT', 'INPUT_FIELD_DEFINITION'],
+];
+
 /** Operations without GraphQL: browser and command-line sign-in, probes, other protocols, and file transfers. */
 const REST_ALONE = [
   ...[
@@ -26,6 +33,12 @@ const REST_ALONE = [
 ];
 
 describe('the schema', () => {
+  it('has directives at locations of the specification of October 2021 only, as older clients require', () => {
+    const locations = schema.getDirectives().flatMap((directive) => directive.locations);
+    expect(locations.filter((location) => !LOCATIONS_OF_2021.includes(location))).toEqual([]);
+    expect(locations).toContain('FIELD_DEFINITION');
+  });
+
   it('equals docs/schema.graphql', () => {
     const written = readFileSync(new URL('../../../docs/schema.graphql', import.meta.url), 'utf8');
     expect(`${printSchema(schema)}\n`, 'npm run schema writes it anew').toBe(written);

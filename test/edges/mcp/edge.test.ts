@@ -128,7 +128,7 @@ describe('a POST', () => {
     });
   });
 
-  it('returns text only in revisions without structured content, and truncated text with it', async () => {
+  it('returns all entries as text in revisions without structured content, and with it those that fit, as JSON', async () => {
     await open();
     for (let n = 0; n < 30; n += 1) await mine.register({ device_type: 'smart_light', name: `Lamp ${n}` });
     const listed = rpc('tools/call', { name: 'list_devices', arguments: {} });
@@ -140,8 +140,18 @@ describe('a POST', () => {
       if (version === null || version < '2025-06') {
         expect(JSON.parse(data)).toEqual(result.structuredContent);
       } else {
-        expect([data.length, data.slice(-3)]).toEqual([4_096, '...']);
-        expect(result.content[1].text).toContain('request less at once');
+        expect(data.length).toBeLessThanOrEqual(4_096);
+        const { devices, next_cursor: cursor } = JSON.parse(data);
+        expect(devices).toEqual(result.structuredContent.devices.slice(0, devices.length));
+        expect(result.content[1].text).toContain(`call again with limit ${devices.length} and cursor`);
+        // The rest, in pages of that size.
+        const rest = rpc('tools/call', { name: 'list_devices', arguments: { limit: devices.length, cursor } });
+        const next = (await sendRequest(rest, { 'mcp-protocol-version': version })).body.result;
+        const [first] = next.structuredContent.devices;
+        expect(first).toEqual(result.structuredContent.devices[devices.length]);
+        expect(JSON.parse(next.content[1].text.slice('<twinkeep-data>'.length, -'</twinkeep-data>'.length))).toEqual(
+          next.structuredContent,
+        );
       }
     }
   });
@@ -190,8 +200,35 @@ describe('a POST', () => {
     expect((await sendRequest(WHOAMI, {}, 'POST', '/mcp/other')).status).toBe(404);
     expect((await sendRequest(WHOAMI, {}, 'POST', '/mcp/')).status).toBe(200);
     expect((await sendRequest(undefined, {}, 'GET', '/mcp/messages')).status).toBe(405);
-    const { status } = await sendRequest(undefined, { 'mcp-protocol-version': '2025-06-18' }, 'GET');
-    expect(status).toBe(405);
+    const json = { 'mcp-protocol-version': '2025-06-18', accept: 'application/json' };
+    expect((await sendRequest(undefined, json, 'GET')).status).toBe(405);
+  });
+
+  it('that lists the known actions returns them all as text, in one answer', async () => {
+    await open();
+    const listed = rpc('tools/call', { name: 'get_manifest_capabilities', arguments: {} });
+    const { result } = (await sendRequest(listed, { 'mcp-protocol-version': '2025-11-25' })).body;
+    const text = result.content.at(-1).text as string;
+    expect(text.length).toBeGreaterThan(4_096);
+    expect(JSON.parse(text.slice('<twinkeep-data>'.length, -'</twinkeep-data>'.length))).toEqual(
+      result.structuredContent,
+    );
+  });
+});
+
+describe('the stream of HTTP+SSE', () => {
+  it.each([
+    ['/mcp', { 'mcp-protocol-version': '2025-11-25' }],
+    ['/sse', { 'mcp-protocol-version': '2025-11-25' }],
+    ['/sse', {}],
+    ['/sse', { accept: 'application/json' }],
+  ] as const)('is opened at %s with the headers %j', async (path, headers) => {
+    await open();
+    const stream = await listen(headers, path);
+    expect(stream.status).toBe(200);
+    await eventually(() => /data: \/mcp\/messages\?session_id=/.test(stream.text));
+    stream.close();
+    expect((await sendRequest(undefined, {}, 'DELETE', '/sse')).status).toBe(405);
   });
 });
 

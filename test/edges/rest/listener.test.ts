@@ -130,7 +130,7 @@ describe('paths and methods', () => {
   });
 
   it('include invalid request targets, which are refused', async () => {
-    for (const target of ['*', 'http://elsewhere', 'ftp://elsewhere/v1/homes', '/%', '/?', '/v1', '/\\']) {
+    for (const target of ['*', 'http://elsewhere', 'ftp://elsewhere/v1/homes', '/%', '/v1', '/\\']) {
       const status = await new Promise((resolve) => {
         const { port } = new URL(service.url);
         request({ port, method: 'OPTIONS', path: target }, (response) => {

@@ -49,6 +49,30 @@ describe('the document', () => {
     expect(new Set(operations.map(({ operation }) => operation.operationId)).size).toBe(operations.length);
   });
 
+  it('has the alternatives of a body, bodies that are required, and the tiers', () => {
+    const bodyOf = (path: string) => {
+      const found = operations.find((one) => one.path === path && one.method === 'post');
+      const body = found?.operation.requestBody as unknown as {
+        required: boolean;
+        content: Record<string, { schema: Record<string, unknown> }>;
+      };
+      expect(body.required).toBe(true);
+      return body.content['application/json']?.schema;
+    };
+    expect(bodyOf('/device/{deviceId}/command/confirm')).toMatchObject({
+      anyOf: [{ required: ['dry_run_token'] }, { required: ['token'] }],
+    });
+    expect(bodyOf('/groups/{slug}/join')).toMatchObject({
+      oneOf: [{ required: ['device_id'] }, { required: ['device_ids'] }],
+    });
+    expect(bodyOf('/devices/{id}/command')).toMatchObject({
+      oneOf: [{ required: ['goal'] }, { required: ['action'] }],
+    });
+    const tiered = JSON.stringify(buildOpenApi(routeGroups, ['free', 'pro']));
+    expect(tiered).toContain('"enum":["free","pro"]');
+    expect(tiered).not.toContain('oneOfTiers');
+  });
+
   it('has no broken reference, and none into zod', () => {
     for (const { $ref } of walk(document)) {
       if (typeof $ref !== 'string') continue;

@@ -23,8 +23,8 @@ const fieldOf = new Map(
 /** Relations between types, which no REST operation returns. */
 const LINKS: Readonly<Record<string, readonly string[]>> = {
   Device: ['home', 'room', 'manifest'],
-  Home: ['rooms'],
-  Room: ['home'],
+  Home: ['rooms', 'devices'],
+  Room: ['home', 'devices'],
   Group: ['devices'],
   Command: ['device'],
   Confirmation: ['device'],

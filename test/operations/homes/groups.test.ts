@@ -42,6 +42,19 @@ describe('a group', () => {
     });
   });
 
+  it('is shown alone, and renamed without changing its slug', async () => {
+    const { slug } = (await create({ name: 'Renamed', description: 'before', device_ids: [lamps[1]] })).body;
+    const shown = { slug, name: 'Renamed', description: 'before', device_ids: [lamps[1]] };
+    expect((await call('GET', `/groups/${slug}`)).body).toEqual({ group: shown });
+    const changed = await call('PATCH', `/groups/${slug}`, { body: { name: 'Other' } });
+    expect([changed.status, changed.body]).toEqual([200, { group: { ...shown, name: 'Other' } }]);
+    const cleared = await call('PATCH', `/groups/${slug}`, { body: { description: null } });
+    expect(cleared.body).toEqual({ group: { ...shown, name: 'Other', description: null } });
+    expect((await call('GET', '/groups/no-such')).status).toBe(404);
+    expect((await call('PATCH', '/groups/no-such', { body: { name: 'x' } })).status).toBe(404);
+    expect((await call('GET', `/groups/${slug}`, { token: outsider })).status).toBe(404);
+  });
+
   it('accepts one device or several, each once', async () => {
     const { slug } = (await create({ name: 'Joined' })).body;
     const one = await call('POST', `/groups/${slug}/join`, { body: { device_id: lamps[0] } });

@@ -67,6 +67,12 @@ describe('a home', () => {
     expect(service.store.rooms.has(inside)).toBe(false);
   });
 
+  it('is shown alone, to its tenant only', async () => {
+    const id = await home({ home_name: 'Cabin' });
+    expect((await call('GET', `/homes/${id}`)).body.home).toMatchObject({ id, home_name: 'Cabin' });
+    expect((await call('GET', `/homes/${id}`, { token: outsider })).status).toBe(404);
+  });
+
   it('is kept while it has an active device, and deleted despite revoked ones', async () => {
     const id = await home();
     const lamp = await device(id, null);
@@ -84,10 +90,28 @@ describe('a room', () => {
     const id = await room(homeId, 'Kitchen');
     expect((await call('GET', `/homes/${homeId}/rooms`)).body).toEqual({
       rooms: [{ id, name: 'Kitchen', home_id: homeId }],
+      count: 1,
       next_cursor: null,
     });
     expect((await call('DELETE', `/homes/${homeId}/rooms/${id}`)).status).toBe(204);
     expect((await call('DELETE', `/homes/${homeId}/rooms/${id}`)).status).toBe(404);
+  });
+
+  it('is shown alone and renamed, and only below its home', async () => {
+    const [homeId, other] = [await home(), await home()];
+    const id = await room(homeId, 'Kitchen');
+    const path = `/homes/${homeId}/rooms/${id}`;
+    expect((await call('GET', path)).body).toEqual({ room: { id, name: 'Kitchen', home_id: homeId } });
+    const renamed = await call('PATCH', path, { body: { name: 'Larder' } });
+    expect([renamed.status, renamed.body]).toEqual([200, { room: { id, name: 'Larder', home_id: homeId } }]);
+    expect((await call('GET', path)).body.room.name).toBe('Larder');
+    for (const sent of [{ body: { name: ' ' } }, { body: { home_id: other } }])
+      expect((await call('PATCH', path, sent)).status).toBe(400);
+    for (const method of ['GET', 'PATCH'] as const) {
+      const sent = method === 'GET' ? {} : { body: { name: 'x' } };
+      expect((await call(method, `/homes/${other}/rooms/${id}`, sent)).status).toBe(404);
+      expect((await call(method, path, { ...sent, token: outsider })).status).toBe(404);
+    }
   });
 
   it('leaves its devices in the home', async () => {

@@ -51,6 +51,15 @@ describe('health', () => {
     });
   });
 
+  it('is what /status reports, also in maintenance', async () => {
+    expect((await get('/status')).body.status).toBe('operational');
+    await service.services.setFlag('maintenance_mode', true);
+    expect((await get('/status')).body.status).toBe('maintenance');
+    service.state.mqtt = 'degraded';
+    service.clock.advance(1_000);
+    expect([(await get('/health')).status, (await get('/status')).body.status]).toEqual([503, 'degraded']);
+  });
+
   it('is not degraded by a disabled part', async () => {
     service.state.mqtt = 'disabled';
     const { status, body } = await get('/health');

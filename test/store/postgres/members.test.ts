@@ -40,6 +40,7 @@ eachStore('members and keys', (backend, has) => {
       expiresAt: null,
       revokedAt: null,
       restriction: null,
+      ...{ graceUntil: null, replacedBy: null, replaces: null },
       ...more,
     };
     await keys().insert(key);
@@ -130,14 +131,35 @@ eachStore('members and keys', (backend, has) => {
       await store().idempotency.put(answer);
       const next = { ...key, prefix: prefixOf(++made), createdAt: 50 };
       const also = idempotencyRow({ subject: keySubject(next.prefix) });
-      expect(await keys().replace(key.prefix, next, also)).toBe(true);
+      expect(await keys().replace(key.prefix, next, null, also)).toEqual({ ended: null });
       expect((await keys().find(key.prefix))?.revokedAt).toBe(50);
       expect(await keys().find(next.prefix)).toEqual(next);
       expect(await store().idempotency.find(answer)).toEqual({ ...answer, answer: DROPPED_ANSWER });
       expect(await store().idempotency.find(also)).toEqual(also);
       const third = { ...key, prefix: prefixOf(++made) };
-      expect(await keys().replace(key.prefix, third, idempotencyRow())).toBe(false);
+      expect(await keys().replace(key.prefix, third, null, idempotencyRow())).toBe(false);
       expect(await keys().find(third.prefix)).toBeNull();
+    });
+
+    it('can be replaced with a grace, which the next replacement ends', async () => {
+      const key = await newKey();
+      const next = { ...key, prefix: prefixOf(++made), createdAt: 50, replaces: key.prefix };
+      expect(await keys().replace(key.prefix, next, 90)).toEqual({ ended: null });
+      const old = { ...key, expiresAt: 90, graceUntil: 90, replacedBy: next.prefix };
+      expect(await keys().find(key.prefix)).toEqual(old);
+      expect(await keys().find(next.prefix)).toEqual(next);
+      const third = { ...next, prefix: prefixOf(++made), createdAt: 60, replaces: null };
+      expect(await keys().replace(key.prefix, third, 95)).toBe(false);
+      expect(await keys().replace(next.prefix, third, null)).toEqual({ ended: key.prefix });
+      expect(await keys().find(key.prefix)).toEqual({ ...old, revokedAt: 60 });
+      expect(await keys().find(next.prefix)).toEqual({ ...next, revokedAt: 60 });
+    });
+
+    it('expire before the end of their grace if their own expiry is earlier', async () => {
+      const key = await newKey({ expiresAt: 70 });
+      const next = { ...key, prefix: prefixOf(++made), createdAt: 50, replaces: key.prefix };
+      await keys().replace(key.prefix, next, 90);
+      expect(await keys().find(key.prefix)).toMatchObject({ expiresAt: 70, graceUntil: 90 });
     });
 
     it('store their last use, never an older one', async () => {

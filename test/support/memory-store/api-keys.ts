@@ -21,6 +21,7 @@ const columns: Columns<ApiKey> = {
   ...{ prefix: indexedText, tenantId: uuid, userId: uuid, name: text, hash: text, scopes: jsonb, roleCap: text },
   ...{ createdAt: bigint, lastUsedAt: nullable(bigint), expiresAt: nullable(bigint), revokedAt: nullable(bigint) },
   restriction: nullable(jsonb),
+  ...{ graceUntil: nullable(bigint), replacedBy: nullable(text), replaces: nullable(text) },
 };
 
 function insertKey(tables: Tables, input: ApiKey, idempotency: OptionalIdempotencyRow): void {
@@ -66,14 +67,22 @@ export const apiKeyStore = (session: Session): ApiKeyStore => ({
       if (existed) putIdempotency(tables, idempotency);
     }),
 
-  replace: (prefix, key, idempotency) =>
-    session.write('keys.replace', [prefix, key, idempotency], (tables, prefix, key, idempotency) => {
-      const replaced = tables.apiKeys.get(prefix)?.revokedAt === null;
-      if (replaced) {
-        endKey(tables, prefix, key.createdAt);
-        insertKey(tables, key, idempotency);
-      } else dropIdempotency(tables, keySubject(prefix));
-      return replaced;
+  replace: (prefix, key, graceUntil, idempotency) =>
+    session.write('keys.replace', [prefix, key, graceUntil, idempotency], (tables, prefix, key, until, idempotency) => {
+      const old = tables.apiKeys.get(prefix);
+      dropIdempotency(tables, keySubject(prefix));
+      if (old === undefined || old.revokedAt !== null || old.replacedBy !== null) return false;
+      const graceUntil = until === null ? null : (bigint(until, 'grace_until') as EpochMs);
+      if (graceUntil === null) endKey(tables, prefix, key.createdAt);
+      else {
+        const expiresAt = Math.min(old.expiresAt ?? graceUntil, graceUntil);
+        tables.apiKeys.set(prefix, { ...old, graceUntil, expiresAt, replacedBy: key.prefix });
+      }
+      insertKey(tables, key, idempotency);
+      const before = old.replaces === null ? undefined : tables.apiKeys.get(old.replaces);
+      if (before === undefined || before.revokedAt !== null) return { ended: null };
+      tables.apiKeys.set(before.prefix, { ...before, revokedAt: key.createdAt });
+      return { ended: before.prefix };
     }),
 
   flushUse: (uses) =>

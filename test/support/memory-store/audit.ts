@@ -96,7 +96,8 @@ function list(
   const page = known.slice(0, limit);
   const positions = page.map(positionOf);
   const next = known.length > limit ? (positions.at(-1) ?? null) : edge === undefined ? null : positionOf(edge);
-  return { items: page.map(({ entry }) => entry), next, positions: () => positions };
+  const count = after === undefined && next === null ? page.length : null;
+  return { items: page.map(({ entry }) => entry), next, positions: () => positions, count: async () => count };
 }
 
 const positionOf = ({ at, id, n }: EntryPosition): Position => ({ createdAt: at, id: `${id}.${n}` });

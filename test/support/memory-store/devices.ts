@@ -142,6 +142,27 @@ export const deviceStore = (session: Session): DeviceStore => ({
       );
     }),
 
+  inPlaces: (tenantId, place, ids, each, among) =>
+    session.read(
+      'devices.inPlaces',
+      [tenantId, place, ids, each, among],
+      (tables, tenantId, place, ids, each, among) => {
+        const wanted = oneOfThem(among);
+        const found = ids.flatMap((id) => {
+          const rows = devicesOf(
+            tables,
+            (row) => row.tenantId === tenantId && row.columns[filterColumns[place]] === id && wanted(row),
+          );
+          return newestFirst(
+            rows.map((row) => listed(tables, row)),
+            (row) => row,
+            each,
+          ).items;
+        });
+        return newestFirst(found, (row) => row, found.length).items;
+      },
+    ),
+
   find: (tenantId, ids) =>
     session.read('devices.find', [tenantId, ids], (tables, tenantId, ids) => {
       const wanted = oneOfThem(ids);

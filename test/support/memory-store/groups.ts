@@ -33,7 +33,7 @@ function shown(tables: Tables, group: Group): Group {
 
 type GroupStore = Pick<
   RecordStore,
-  'insertGroup' | 'joinGroup' | 'leaveGroup' | 'deleteGroup' | 'group' | 'groups' | 'countGroups'
+  'insertGroup' | 'joinGroup' | 'leaveGroup' | 'updateGroup' | 'deleteGroup' | 'group' | 'groups' | 'countGroups'
 >;
 
 export const groupStore = (session: Session): GroupStore => ({
@@ -68,6 +68,20 @@ export const groupStore = (session: Session): GroupStore => ({
       const deviceIds = group.deviceIds.filter((id) => id !== deviceId);
       tables.groups.set(groupKey(tenantId, slug), { ...group, deviceIds });
       return true;
+    }),
+
+  updateGroup: (tenantId, slug, changes) =>
+    session.write('records.updateGroup', [tenantId, slug, changes], (tables, tenantId, slug, { name, description }) => {
+      const group = tables.groups.get(groupKey(tenantId, slug));
+      if (group === undefined) return null;
+      const changed = {
+        ...group,
+        ...(name !== undefined && { name }),
+        ...(description !== undefined && { description }),
+      };
+      const row = rowOf(columns, changed);
+      tables.groups.set(groupKey(tenantId, slug), row);
+      return shown(tables, row);
     }),
 
   deleteGroup: (tenantId, slug) =>

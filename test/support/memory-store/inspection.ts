@@ -74,7 +74,9 @@ function actors(
   );
   const page = newestFirst(matching, positionOf, limit);
   const edge = seen.length === MAX_SCANNED ? seen.at(-1) : undefined;
-  return { ...mapPage(page, listed), next: page.next ?? (edge === undefined ? null : positionOf(edge)) };
+  const next = page.next ?? (edge === undefined ? null : positionOf(edge));
+  const count = after === undefined && next === null ? page.items.length : null;
+  return { ...mapPage(page, listed), next, count: async () => count };
 }
 
 function overview(tables: Tables, tenantId: Uuid, since: number): TenantOverview {

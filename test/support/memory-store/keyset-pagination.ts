@@ -1,3 +1,4 @@
+import { MAX_COUNTED } from '../../../src/store/contract/page.ts';
 import type { Page, Position } from '../../../src/store/contract.ts';
 
 const order = (a: Position, b: Position): number =>
@@ -5,11 +6,11 @@ const order = (a: Position, b: Position): number =>
 
 type PositionOf<T> = (item: T) => Position;
 
-function pageOf<T>(sorted: readonly T[], positionOf: PositionOf<T>, limit: number): Page<T> {
+function pageOf<T>(sorted: readonly T[], positionOf: PositionOf<T>, limit: number, all: number): Page<T> {
   const items = sorted.slice(0, limit);
   const positions = items.map(positionOf).map(({ createdAt, id }) => ({ createdAt, id }));
   const next = sorted.length > limit ? (positions.at(-1) ?? null) : null;
-  return { items, next, positions: () => positions };
+  return { items, next, positions: () => positions, count: async () => (all > MAX_COUNTED ? null : all) };
 }
 
 export function newestFirst<T>(
@@ -23,6 +24,7 @@ export function newestFirst<T>(
     rest.sort((a, b) => order(positionOf(b), positionOf(a))),
     positionOf,
     limit,
+    rows.length,
   );
 }
 
@@ -37,6 +39,7 @@ export function oldestFirst<T>(
     rest.sort((a, b) => order(positionOf(a), positionOf(b))),
     positionOf,
     limit,
+    rows.length,
   );
 }
 

@@ -74,7 +74,7 @@ const homeStore = (session: Session): HomeStore => ({
 
 type RoomStore = Pick<
   RecordStore,
-  'insertRoom' | 'deleteRoom' | 'room' | 'rooms' | 'countRooms' | 'findRooms' | 'roomsOf'
+  'insertRoom' | 'updateRoom' | 'deleteRoom' | 'room' | 'rooms' | 'countRooms' | 'findRooms' | 'roomsOf'
 >;
 
 const roomStore = (session: Session): RoomStore => ({
@@ -85,6 +85,15 @@ const roomStore = (session: Session): RoomStore => ({
       tables.rooms.set(row.id, row);
       putIdempotency(tables, idempotency);
       references(tables.homes.has(row.homeId), 'rooms_home_id_fkey');
+    }),
+
+  updateRoom: (tenantId, homeId, id, changes) =>
+    session.write('records.updateRoom', [tenantId, homeId, id, changes], (tables, tenantId, homeId, id, { name }) => {
+      const room = tables.rooms.get(id);
+      if (room?.tenantId !== tenantId || room.homeId !== homeId) return null;
+      const row = rowOf(roomColumns, { ...room, name: name ?? room.name });
+      tables.rooms.set(id, row);
+      return row;
     }),
 
   deleteRoom: (tenantId, homeId, id) =>

@@ -86,7 +86,9 @@ export function comparable(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(comparable);
   if (typeof value !== 'object' || value === null) return value;
   const { positions, ...rest } = value as { positions?: () => unknown };
-  const members = Object.entries(rest).map(([name, member]) => [name, comparable(member)]);
+  const members = Object.entries(rest).flatMap(([name, member]) =>
+    typeof member === 'function' ? [] : [[name, comparable(member)] as const],
+  );
   return { ...Object.fromEntries(members), ...(typeof positions === 'function' && { positions: positions() }) };
 }
 

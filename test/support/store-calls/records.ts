@@ -66,6 +66,7 @@ const keyOf = (model: StoreModel, { a, b, tenant, text, at, flag }: Inputs): Api
   ...{ hash: 'h', scopes: [], roleCap: 'admin', createdAt: a * DAY, lastUsedAt: null, revokedAt: null },
   expiresAt: flag ? at : null,
   restriction: b === 1 ? { rooms: [model.id('room', a)], actions: [text] } : null,
+  ...{ graceUntil: null, replacedBy: null, replaces: flag && a !== b ? model.name('key', b) : null },
 });
 
 const releaseOf = (model: StoreModel, { a, b, c, tenant, text, flag }: Inputs): FirmwareRelease => ({
@@ -206,7 +207,12 @@ const people: Record<string, CallBuilder> = {
   replaceKey:
     (model, one) =>
     ({ keys }) =>
-      keys.replace(model.name('key', one.c), keyOf(model, one), responseOf(model, one.response)),
+      keys.replace(
+        model.name('key', one.c),
+        keyOf(model, one),
+        one.flag ? one.at : null,
+        responseOf(model, one.response),
+      ),
   useKey:
     (model, { a, at }) =>
     ({ keys }) =>

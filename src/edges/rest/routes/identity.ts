@@ -12,7 +12,7 @@ import {
   listSessions,
 } from '../../../operations/identity/sessions.ts';
 import { createSignInLink, showSignInLink } from '../../../operations/identity/sign-in-links.ts';
-import { registerTenant } from '../../../operations/identity/tenants.ts';
+import { getTenant, registerTenant } from '../../../operations/identity/tenants.ts';
 import { createWsTicket } from '../../../operations/identity/websocket-tickets.ts';
 import type { Route } from '../route.ts';
 
@@ -45,6 +45,7 @@ export const identityRoutes: Route[] = [
   { method: 'POST', path: '/auth/api-keys', operation: createApiKey, success: 201 },
   { method: 'POST', path: '/auth/api-keys/revoke', operation: revokeApiKey, success: 200 },
   { method: 'POST', path: '/auth/api-keys/rotate', operation: rotateApiKey, success: 200 },
+  { method: 'GET', path: '/tenant', operation: getTenant, success: 200 },
   { method: 'GET', path: '/tenant/members', operation: listMembers, success: 200 },
   { method: 'POST', path: '/tenant/members', operation: inviteMember, success: 201 },
   { method: 'PATCH', path: '/tenant/members/{userId}', operation: changeMember, success: 200 },

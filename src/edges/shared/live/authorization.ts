@@ -42,6 +42,11 @@ export function checkExpiry({ endsAt }: Caller, now: EpochMs): Refusal | null {
   return endsAt !== null && endsAt <= now ? refusal('UNAUTHENTICATED', 'the credential has expired') : null;
 }
 
+/** Moves the end of a connection's credential forward: a rotated key ends before the expiry that it signed in with. */
+export function endBy(caller: Caller, at: EpochMs | null): void {
+  if (at !== null && (caller.endsAt === null || caller.endsAt > at)) caller.endsAt = at;
+}
+
 export const revokedRefusal = (): Refusal => refusal('UNAUTHENTICATED', 'the credential was revoked');
 /** The connection was opened while the tenant moved to another node; the client reaches that node when it connects again. */
 const movedRefusal = (): Refusal =>
@@ -66,7 +71,11 @@ export async function checkCurrentAccess(
   if (tenant === null) return refusal('NOT_FOUND', 'the tenant does not exist');
   if (tenant.snapshot.value !== 'active' && subscription.tenantId === null) return suspendedRefusal();
   if (token !== null && (await someInChain(token, revocations.has))) return revokedRefusal();
-  if (principal.key !== undefined && !(await apiKeys.isValid(principal.key))) return revokedRefusal();
+  if (principal.key !== undefined) {
+    const key = await apiKeys.findValid(principal.key);
+    if (key === null) return revokedRefusal();
+    endBy(caller, key.expiresAt);
+  }
   return recheckAccess(caller, subscription, await users.get(user.id));
 }
 

@@ -4,7 +4,14 @@ import type { Uuid } from '../../../domain/values.ts';
 import { refusalOf } from '../../../operations/faults.ts';
 import type { Caller, Services } from '../../../operations/operation.ts';
 import { chainOf } from '../../../services/tokens.ts';
-import { checkCurrentAccess, checkExpiry, recheckAccess, revokedRefusal, suspendedRefusal } from './authorization.ts';
+import {
+  checkCurrentAccess,
+  checkExpiry,
+  endBy,
+  recheckAccess,
+  revokedRefusal,
+  suspendedRefusal,
+} from './authorization.ts';
 import type { Subscription } from './subscription.ts';
 
 /** A long-lived connection. */
@@ -101,7 +108,14 @@ export function guardConnections<C extends GuardedConnection>(
         subscription.tenantId === null && caller.tenantId === tenantId ? suspendedRefusal() : null,
       );
     }),
-    apiKeys.subscribe((prefix) => endWhere(({ principal }) => (principal.key === prefix ? revokedRefusal() : null))),
+    apiKeys.subscribe((prefix, endsAt) =>
+      endWhere((caller) => {
+        if (caller.principal.key !== prefix) return null;
+        if (endsAt === null) return revokedRefusal();
+        endBy(caller, endsAt);
+        return null;
+      }),
+    ),
     revocations.subscribe((id) =>
       endWhere(({ token }) => (token !== null && chainOf(token).includes(id) ? revokedRefusal() : null)),
     ),

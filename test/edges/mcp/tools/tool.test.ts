@@ -304,7 +304,7 @@ describe.each(transports)('over %s', (transport) => {
       const { memory } = await call('write_agent_memory', given);
       expect(memory).toMatchObject({ ...given, source: `user:${mine.userId}` });
       expect(await call('get_agent_memories', { subject: given.subject })).toEqual({
-        ...{ memories: [memory], next_cursor: null },
+        ...{ memories: [memory], count: 1, next_cursor: null },
       });
       expect((await call('get_agent_memories', { q: 'warm -light' })).memories).toEqual([]);
       expect(structured(await callTool(foreign, 'get_agent_memories')).memories).toEqual([]);

@@ -145,7 +145,7 @@ it('ends when the client has closed the connection, also while nothing matches',
   service.store.audit.list = async (_tenantId, _filter, _limit, after) => {
     pages += 1;
     await eventLoopTurns(1);
-    return { items: [], next: after ?? { createdAt: 1, id: v7() }, positions: () => [] };
+    return { items: [], next: after ?? { createdAt: 1, id: v7() }, positions: () => [], count: async () => null };
   };
   const client = new AbortController();
   const { body } = await fetch(`${service.url}/v1/audit/export?action=deleteHome`, {

@@ -21,6 +21,7 @@ describe('GET /device/{deviceId}/commands', () => {
       commands: [
         { id: command_id, action: 'set_brightness', params: { level: 1 }, timestamp: now(), status: 'dispatched' },
       ],
+      count: 1,
       next_cursor: null,
     });
   });

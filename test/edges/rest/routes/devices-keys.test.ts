@@ -34,6 +34,8 @@ describe('keys of a device', () => {
     await mine.call('POST', `/device/${id}/rotate-secret`, {});
     const { keys } = (await mine.call('GET', `/device/${id}/key-history`)).body;
     expect(keys.map((key: { status: string }) => key.status)).toEqual(['active', 'grace', 'retired']);
+    // The second rotation ended the first grace.
+    expect(keys[2].grace_until).toBe(new Date(service.clock.now()).toISOString());
   });
 
   it('can be created by the device, without a secret in the response', async () => {

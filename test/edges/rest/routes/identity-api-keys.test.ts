@@ -56,6 +56,7 @@ describe('a new key', () => {
         last_used_at: null,
         expires_at: null,
         revoked_at: null,
+        grace_until: null,
         restrict_to: null,
       },
     ]);
@@ -396,7 +397,8 @@ describe('revoking a key', () => {
 });
 
 describe('rotating a key', () => {
-  const rotate = (token: string, prefix: string) => post('/auth/api-keys/rotate', token, { prefix });
+  const rotate = (token: string, prefix: string, more: object = {}) =>
+    post('/auth/api-keys/rotate', token, { prefix, ...more });
 
   it('returns a new prefix with the same name, scopes and expiry; the old key ends at once', async () => {
     const expires_at = new Date(service.clock.now() + HOUR).toISOString();
@@ -416,6 +418,54 @@ describe('rotating a key', () => {
     const [newer, older] = (await list(owner.token)).body.keys;
     expect(newer).toMatchObject({ prefix: body.prefix, scopes: ['read:homes'], expires_at, revoked_at: null });
     expect(older).toMatchObject({ prefix: old.prefix, revoked_at: newer.created_at });
+  });
+
+  it('with a grace keeps the old key valid until it ends, and shows its end', async () => {
+    const old = await newKey(owner.token, { restrict_to: { actions: ['turn_on'] } });
+    const end = service.clock.now() + HOUR;
+    const { status, body } = await rotate(owner.token, old.prefix, { grace_s: 3600 });
+    expect(status).toBe(200);
+    for (const key of [old.key, body.key])
+      expect((await me(key)).body).toMatchObject({ authenticated: true, restrict_to: { actions: ['turn_on'] } });
+    const shown = (prefix: string) =>
+      list(owner.token).then(({ body }) => body.keys.find((key: { prefix: string }) => key.prefix === prefix));
+    const grace_until = new Date(end).toISOString();
+    expect(await shown(old.prefix)).toMatchObject({ grace_until, expires_at: grace_until, revoked_at: null });
+    expect(await shown(body.prefix)).toMatchObject({ grace_until: null, expires_at: null });
+    service.clock.advance(HOUR - 1);
+    expect((await me(old.key)).status).toBe(200);
+    service.clock.advance(1);
+    expect([(await me(old.key)).status, (await me(body.key)).status]).toEqual([401, 200]);
+  });
+
+  it('again ends the grace of the first key, and grace_until is then the time at which it ended', async () => {
+    const first = await newKey();
+    const second = (await rotate(owner.token, first.prefix, { grace_s: 86_400 })).body;
+    expect(answer(await rotate(owner.token, first.prefix, { grace_s: 1 }))).toEqual([409, 'CONFLICT']);
+    service.clock.advance(1_000);
+    const third = (await rotate(owner.token, second.prefix, { grace_s: 60 })).body;
+    const statuses = await Promise.all([first, second, third].map(({ key }) => me(key).then(({ status }) => status)));
+    expect(statuses).toEqual([401, 200, 200]);
+    const { keys } = (await list(owner.token)).body;
+    const ended = keys.find(({ prefix }: { prefix: string }) => prefix === first.prefix);
+    expect(ended.grace_until).toBe(new Date(service.clock.now()).toISOString());
+    expect(ended.revoked_at).toBe(ended.grace_until);
+  });
+
+  it('and revoking the old key during its grace ends it', async () => {
+    const old = await newKey();
+    const { body } = await rotate(owner.token, old.prefix, { grace_s: 60 });
+    await post('/auth/api-keys/revoke', owner.token, { prefix: old.prefix });
+    expect([(await me(old.key)).status, (await me(body.key)).status]).toEqual([401, 200]);
+    const { keys } = (await list(owner.token)).body;
+    expect(keys.find(({ prefix }: { prefix: string }) => prefix === old.prefix).grace_until).toBe(
+      new Date(service.clock.now()).toISOString(),
+    );
+  });
+
+  it.each([-1, 86_401, 1.5, '60', null])('with the grace %j is 400', async (grace_s) => {
+    const { prefix } = await newKey();
+    expect(answer(await rotate(owner.token, prefix, { grace_s }))).toEqual([400, 'VALIDATION_FAILED']);
   });
 
   it('that is revoked or has expired is 409', async () => {

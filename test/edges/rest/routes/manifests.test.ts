@@ -33,6 +33,24 @@ describe('GET /devices/{deviceId}/manifest', () => {
     });
   });
 
+  it('has its version as ETag, by which a repeated GET is 304 and an update is conditional', async () => {
+    const { device_id: id } = await mine.register();
+    const path = `/devices/${id}/manifest`;
+    const get = (headers: Record<string, string> = {}) => mine.call('GET', path, undefined, { headers });
+    const first = await get();
+    expect([first.status, first.headers.get('etag')]).toEqual([200, '"1"']);
+    for (const tag of ['"1"', 'W/"1"', '"0", "1"', '*']) {
+      const again = await get({ 'if-none-match': tag });
+      expect([again.status, again.body, again.headers.get('etag')]).toEqual([304, '', '"1"']);
+    }
+    const put = (tag: string) => mine.call('PUT', path, own(), { headers: { 'if-match': tag } });
+    const changed = await put('"1"');
+    expect([changed.status, changed.headers.get('etag')]).toEqual([200, '"2"']);
+    expect((await put('"1"')).status).toBe(409);
+    const now = await get({ 'if-none-match': '"1"' });
+    expect([now.status, now.body.version, now.headers.get('etag')]).toEqual([200, 2, '"2"']);
+  });
+
   it("is not found if the device has none, is missing or is another tenant's", async () => {
     const { device_id: bare } = await mine.register({ device_type: 'esp32' });
     const { device_id: theirs } = await other.register();

@@ -37,7 +37,7 @@ describe('a memory', () => {
     expect(Object.keys(bare)).toEqual([
       ...['id', 'kind', 'content', 'tags', 'source', 'writer', 'suggestion', 'created_at'],
     ]);
-    expect((await list()).body).toEqual({ memories: [bare, body.memory], next_cursor: null });
+    expect((await list()).body).toEqual({ memories: [bare, body.memory], count: 2, next_cursor: null });
   });
 
   it('has its author as source, who cannot choose it', async () => {

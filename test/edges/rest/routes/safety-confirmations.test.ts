@@ -58,6 +58,7 @@ describe('GET /confirmations', () => {
             expires_at,
           },
         ],
+        count: 1,
         next_cursor: null,
       },
     ]);
