@@ -13,7 +13,7 @@ const withoutTenant = (text: string): string => text.replaceAll(/(\b\w\.)?tenant
 
 /** The statements of the lists below. */
 const lists =
-  /^(devices_list|homes|groups_first|memories|keys|members|firmware_list|plans_list|audit_list|inspect_device|overview_devices)$/;
+  /^(devices_list|homes|groups|memories|keys|members|firmware_list|plans_list|audit_list|inspect_device|overview_devices)$/;
 
 function forgetTenants(): void {
   const { parse } = pg.Connection.prototype;

@@ -24,8 +24,8 @@ describe('members of inputs', () => {
     for (const value of bad) expect(takes(schema, value), JSON.stringify(value)).toBe(false);
   });
 
-  it('have 50 entries per page by default, and names as they were sent', () => {
-    expect(limit.parse(undefined)).toBe(50);
+  it('have 200 entries per page by default, and names as they were sent', () => {
+    expect(limit.parse(undefined)).toBe(200);
     expect(displayName.parse('  Hall ')).toBe('  Hall ');
   });
 

@@ -21,6 +21,8 @@ const supported: Readonly<Record<string, NonNullable<Operation['restrictedKeys']
   listCategories: 'unaffected',
   listHomes: 'devices',
   getHome: 'devices',
+  getRoom: 'devices',
+  getGroup: 'devices',
   listRooms: 'devices',
   listGroups: 'devices',
   commandDevice: 'actions',
@@ -37,6 +39,7 @@ const supported: Readonly<Record<string, NonNullable<Operation['restrictedKeys']
   postIntent: 'actions',
   createWsTicket: 'devices',
   getMe: 'unaffected',
+  getTenant: 'unaffected',
 };
 
 const operations = new Map<string, Operation>(
