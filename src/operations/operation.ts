@@ -302,6 +302,8 @@ export interface Operation<
   audit?: 'journal' | 'none' | 'read';
   /** Subject of that row, such as `home:<id>`. Default: the last id in the input, or the tenant. */
   auditSubject?(call: Call<z.infer<In>>, body: z.infer<Out>): AuditSubject;
+  /** Without a caller, a device's signature in the body authenticates the request; failures count as failed sign-ins. */
+  signedByDevice?: true;
   /** Needs no authentication, but uses a valid credential if one was presented. */
   optionalAuth?: boolean;
   /** The body is streamed as `Call.upload` instead of JSON. */

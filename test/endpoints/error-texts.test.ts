@@ -158,7 +158,6 @@ describe('extreme values', () => {
     });
     expect(without.sort()).toEqual([
       'addFirmwareKey public_key',
-      'checkFirmware current_version',
       'confirmCommand token',
       'createApiKey restrict_to',
       'createApiKey scopes',

@@ -39,7 +39,7 @@ export const firmwareRows: readonly Row[] = [
     refusals: {
       VALIDATION_FAILED: () => ({
         path: '/firmware/check',
-        body: { device_type: 'smart_light', current_version: '1' },
+        body: { device_type: 'smart_light', current_version: '' },
       }),
     },
   },

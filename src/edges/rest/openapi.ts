@@ -143,6 +143,8 @@ function operationOf(route: Route, tag: string, schemas: SchemaComponents, share
     : inBody.length > 0
       ? { ...bodySchema(input, inPath, inBody), ...rules }
       : null;
+  const { withoutCredential } = route;
+  const bodies = withoutCredential && { anyOf: [body, schemas.input(withoutCredential.body)] };
   const parameters: Json[] = [
     ...inPath.map((name) => ({ name, in: 'path', required: true, schema: members[name] ?? {} })),
     ...inQuery.map((name) => ({
@@ -166,9 +168,9 @@ function operationOf(route: Route, tag: string, schemas: SchemaComponents, share
     'x-role': operation.role,
     'x-scope': operation.platformOnly ? PLATFORM_SCOPE : operation.scope,
     ...(operation.alsoScope !== undefined && { 'x-also-scope': operation.alsoScope }),
-    security: securityOf(operation),
+    security: [...securityOf(operation), ...(withoutCredential === undefined ? [] : [{}])],
     ...(parameters.length > 0 && { parameters }),
-    ...(body !== null && { requestBody: bodyOf(operation, body) }),
+    ...(body !== null && { requestBody: bodyOf(operation, bodies ?? body) }),
     ...(operation.upload !== undefined && { requestBody: uploadOf(operation.upload) }),
     responses: responsesOf(route, { schemas, shared }),
   };

@@ -1,5 +1,6 @@
 import { isObject } from '../../domain/json/value.ts';
-import { done } from '../../domain/refusals.ts';
+import { done, type Refusal } from '../../domain/refusals.ts';
+import type { JsonObject } from '../../domain/values.ts';
 import { callerRefusal } from '../../operations/caller-authorization.ts';
 import type { Perform, Performed } from '../../operations/perform.ts';
 import type { AddressOf } from '../shared/client-address.ts';
@@ -32,9 +33,16 @@ export function makeOperationHandler(parts: OperationHandlerParts, route: Route)
   const names = pathParameters(route.path);
   const authenticates = operation.role !== null || operation.optionalAuth === true;
   const keyable = acceptsIdempotencyKey(route);
+  const { withoutCredential, ...withCredential } = route;
+  const unidentified =
+    withoutCredential === undefined
+      ? null
+      : makeOperationHandler(parts, { ...withCredential, operation: withoutCredential.operation });
 
   return async (exchange, values, root) => {
     const { request, requestId } = exchange;
+    if (unidentified !== null && !authenticator.hasCredential(request.headers))
+      return unidentified(exchange, values, root);
     const address = addressOf(request);
     const origin = { via: 'rest', requestId, address };
     const isAnonymous = operation.role === null || !authenticator.hasCredential(request.headers);
@@ -73,6 +81,11 @@ export function makeOperationHandler(parts: OperationHandlerParts, route: Route)
       sendRefusal(exchange, input.refusal);
       return;
     }
+    const unsigned = operation.signedByDevice ? unsignedRefusal(input.value, rateLimiter.signInRefusal(address)) : null;
+    if (unsigned !== null) {
+      sendRefusal(exchange, unsigned);
+      return;
+    }
     const key = keyable ? idempotencyKeyIn(request.headers) : NO_KEY;
     if (!key.ok) {
       sendRefusal(exchange, key.refusal);
@@ -89,7 +102,11 @@ export function makeOperationHandler(parts: OperationHandlerParts, route: Route)
     else if (outcome.ok && outcome.value.stream !== undefined) await sendStream(exchange, outcome.value.stream);
     else if (outcome.ok)
       sendResult(exchange, success, outcome.value, { authenticator, publicUrl: parts.publicUrl?.() ?? '' });
-    else {
+    else if (operation.signedByDevice && outcome.refusal.code === 'UNAUTHENTICATED') {
+      const limited = rateLimiter.recordFailedSignIn(address);
+      exchange.rateLimitHeaders = rateLimiter.signInRateHeaders(address);
+      sendRefusal(exchange, limited ?? outcome.refusal);
+    } else {
       // The operation verified a credential in the body, which counts as a sign-in attempt.
       if (outcome.refusal.code === 'RATE_LIMIT_EXCEEDED')
         exchange.rateLimitHeaders = rateLimiter.signInRateHeaders(address);
@@ -97,6 +114,15 @@ export function makeOperationHandler(parts: OperationHandlerParts, route: Route)
     }
   };
 }
+
+const MISSING_CREDENTIAL: Refusal = {
+  code: 'UNAUTHENTICATED',
+  detail: 'A valid bearer token or API key is required.',
+};
+
+/** The refusal of a body without a signature, which is a request without a credential, or of too many failed ones. */
+const unsignedRefusal = (body: JsonObject, limited: Refusal | null): Refusal | null =>
+  Object.hasOwn(body, 'signature') ? limited : MISSING_CREDENTIAL;
 
 const NO_UPLOAD = done(null);
 const NO_KEY = done(null);

@@ -1,3 +1,4 @@
+import type { ZodType } from 'zod';
 import type { Operation } from '../../operations/operation.ts';
 
 /** Every route is available below both (contract §2). */
@@ -9,6 +10,8 @@ export interface Route {
   /** `{name}` is a member of the operation's input. The other members are in the query of a GET or DELETE, otherwise in the body. */
   path: `/${string}`;
   operation: Operation;
+  /** Answers requests that have no credential, in place of `operation`; `body` is what they send, for the API reference. */
+  withoutCredential?: { operation: Operation; body: ZodType };
   /** Default status of a success; the operation may set another one. 204 sends no body. */
   success: 200 | 201 | 202 | 204;
   /** Also available at the root, or only there (contract §2). */

@@ -25,6 +25,16 @@ const version = z
   .refine(isVersion, 'is not a semantic version')
   .meta({ description: 'Semantic version 2.0.0', examples: ['1.5.0'] });
 
+/** As the device reports it. One that is not a semantic version counts as older than every release. */
+export const currentVersion = z
+  .string()
+  .min(1)
+  .max(64)
+  .meta({
+    description: 'Version that the device has; every release is newer than one that is not a semantic version',
+    examples: ['1.4.2'],
+  });
+
 const rollout = z.int().min(0).max(100).meta({
   description: 'Percentage of devices that the release is offered to; chosen deterministically by release and device',
 });
@@ -311,20 +321,23 @@ interface ChangedRelease<Status> {
 
 export const releaseLockKey = (id: Uuid): string => `firmware:${id}`;
 
+/** The answer to a check for newer firmware. */
+export const checkedOutput = z.object({
+  update_available: z.boolean(),
+  target_version: z.string().nullable(),
+  url: z.string().nullable(),
+  checksum: z.string().nullable().meta({ description: 'SHA-256, hex' }),
+  size: z
+    .int()
+    .optional()
+    .meta({ description: 'Bytes of the file; only of a signed release, like `signature` and `key_id`' }),
+  signature: z.string().optional().meta({ description: 'Ed25519 signature of the firmware, base64url' }),
+  key_id: z.string().optional().meta({ description: 'The firmware key that verified the signature' }),
+});
+
 const checkBase = {
   name: 'checkFirmware',
-  output: z.object({
-    update_available: z.boolean(),
-    target_version: z.string().nullable(),
-    url: z.string().nullable(),
-    checksum: z.string().nullable().meta({ description: 'SHA-256, hex' }),
-    size: z
-      .int()
-      .optional()
-      .meta({ description: 'Bytes of the file; only of a signed release, like `signature` and `key_id`' }),
-    signature: z.string().optional().meta({ description: 'Ed25519 signature of the firmware, base64url' }),
-    key_id: z.string().optional().meta({ description: 'The firmware key that verified the signature' }),
-  }),
+  output: checkedOutput,
   role: 'user',
   scope: 'read:firmware',
   changes: false,
@@ -336,7 +349,7 @@ export const checkFirmware = operation({
   summary: 'Check for newer firmware for a device type, or for one device',
   input: z.strictObject({
     device_type: deviceType,
-    current_version: version,
+    current_version: currentVersion,
     device_id: idOf('device')
       .optional()
       .meta({ noun: 'device', description: 'Without it, only releases with a full rollout are considered' }),
@@ -361,22 +374,31 @@ export const checkFirmware = operation({
         return refuse('VALIDATION_FAILED', `device_type: ${message}`, { errors: [{ path: 'device_type', message }] });
       }
     }
-    const { firmware, firmwareSigning } = services.store;
-    const signing = await firmwareSigning.find(tenantOf(caller));
-    const released = await firmware.released(tenantOf(caller), device_type);
-    const offered = released.filter((release) => isSignedAsRequired(signing, release));
-    const update = findUpdate(offered, current_version, device_id);
-    return done({
-      body: {
-        update_available: update !== null,
-        target_version: update?.version ?? null,
-        url: update && services.artifacts.urlOf(update),
-        checksum: update?.checksum ?? null,
-        ...(update !== null && signatureOf(update)),
-      },
-    });
+    return offeredUpdate(services, { tenantId: tenantOf(caller), deviceId: device_id, device_type, current_version });
   },
 });
+
+/** The update that is offered to a device, or without its id the one that is offered to all of its type. */
+export async function offeredUpdate(
+  { artifacts, store: { firmware, firmwareSigning } }: Pick<Services, 'artifacts' | 'store'>,
+  asked: { tenantId: Uuid; deviceId: Uuid | null; device_type: string; current_version: string },
+): Promise<Outcome<Answer<z.infer<typeof checkedOutput>>>> {
+  const { tenantId, deviceId, device_type, current_version } = asked;
+  const signing = await firmwareSigning.find(tenantId);
+  const released = await firmware.released(tenantId, device_type);
+  const offered = released.filter((release) => isSignedAsRequired(signing, release));
+  const known = isVersion(current_version) ? current_version : UNKNOWN_VERSION;
+  const update = findUpdate(offered, known, deviceId);
+  return done({
+    body: {
+      update_available: update !== null,
+      target_version: update?.version ?? null,
+      url: update && artifacts.urlOf(update),
+      checksum: update?.checksum ?? null,
+      ...(update !== null && signatureOf(update)),
+    },
+  });
+}
 
 /** Used for a device that has reported no version, or none that can be compared: older than every release. */
 const UNKNOWN_VERSION = '0.0.0-0';
@@ -392,7 +414,7 @@ export const checkDeviceFirmware = operation({
     const device = await findDevice(services, call.caller, device_id);
     if (!device.ok) return device;
     const { deviceType: device_type, firmware } = device.value.snapshot.context.fixed;
-    const current_version = firmware !== null && isVersion(firmware) ? firmware : UNKNOWN_VERSION;
+    const current_version = firmware ?? UNKNOWN_VERSION;
     return checkFirmware.run(services, { ...call, input: { device_type, current_version, device_id } });
   },
 });

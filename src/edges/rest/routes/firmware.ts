@@ -13,10 +13,15 @@ import {
   removeFirmwareKey,
   setFirmwareSigning,
 } from '../../../operations/firmware/firmware-signing.ts';
+import { checkSignedFirmware, signedFirmwareCheck } from '../../../operations/firmware/signed-check.ts';
 import type { Route } from '../route.ts';
 
 export const firmwareRoutes: Route[] = [
-  { method: 'POST', path: '/firmware/check', operation: checkFirmware, success: 200 },
+  {
+    ...{ method: 'POST', path: '/firmware/check', success: 200 },
+    operation: checkFirmware,
+    withoutCredential: { operation: checkSignedFirmware, body: signedFirmwareCheck },
+  },
   { method: 'POST', path: '/firmware/release', operation: createRelease, success: 201 },
   { method: 'GET', path: '/firmware', operation: listReleases, success: 200 },
   { method: 'GET', path: '/firmware/{id}', operation: getRelease, success: 200 },
