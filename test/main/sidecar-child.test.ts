@@ -72,7 +72,7 @@ describe('the sidecar as a child process', () => {
     await until(() => first[0]);
     const { listened } = start();
     const second = await until(() => listened[0]);
-    // Another program on this machine may have the port, but after the first child somebody has it.
+    // Another program on this machine may have the port, but then it is open too.
     expect(await isOpen(50_051)).toBe(true);
     expect(second).toMatch(/^127\.0\.0\.1:\d+$/);
     expect([first[0], second]).not.toEqual([second, second]);

@@ -37,12 +37,16 @@ export class TenantHints {
     this.#parts = parts;
   }
 
-  /** The hint of a request. Reads the body of a platform operator's GraphQL or MCP request, and puts it back. */
+  /**
+   * The hint of a request. Reads the body of a platform operator's GraphQL or MCP request, and of a device's
+   * check for firmware, and puts it back.
+   */
   ofRequest(request: IncomingMessage): TenantHint {
     const url = targetOf(request);
     if (OF_THE_PROCESS.test(url)) return null;
     const administered = administeredTenant(url);
     if (administered !== null) return administered;
+    if (isSignedCheck(request)) return peekBody(request).then(namedInText);
     return mapped(this.#ownerOf(request), (owner) => (owner === null ? null : this.#tenantOf(owner, request)));
   }
 
@@ -152,7 +156,16 @@ function administeredTenant(url: string): Uuid | null {
   return url.includes('/v1/admin/tenants/') ? uuidOrNull(ADMINISTERED.exec(url)?.[1] ?? null) : null;
 }
 
-const isMcp = (request: IncomingMessage): boolean => /^\/mcp(?:[/?]|$)/.test(targetOf(request));
+const isMcp = (request: IncomingMessage): boolean => /^\/(?:mcp|sse)(?:[/?]|$)/.test(targetOf(request));
+
+const FIRMWARE_CHECK = /^(?:\/api)?\/v1\/firmware\/check\/?(?:\?|$)/;
+
+/** A device's own check for firmware, which names its tenant in the body and has no credential. */
+const isSignedCheck = (request: IncomingMessage): boolean => {
+  const { authorization, cookie, 'x-api-key': key } = request.headers;
+  const isWithout = authorization === undefined && key === undefined && cookie === undefined;
+  return isWithout && request.method === 'POST' && FIRMWARE_CHECK.test(targetOf(request));
+};
 
 /** `tenant_id` of REST, or the query of a GraphQL request by GET. */
 function namedInQuery(url: string): Uuid | null {

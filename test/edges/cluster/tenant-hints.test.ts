@@ -117,6 +117,7 @@ describe('the hint of a request', () => {
     const hint = await hints.ofRequest(requestOf('/v1/devices', bearer(token)));
     expect(service.store.users.get(hint ?? '')).toMatchObject({ tenantId: null });
     expect(hints.ofRequest(requestOf('/mcp', bearer(token), 'POST'))).toBe(hint);
+    expect(hints.ofRequest(requestOf('/sse', bearer(token)))).toBe(hint);
     expect(hints.ofRequest(requestOf('/mcp/messages?session_id=1', bearer(token), 'POST'))).toBe(hint);
   });
 
@@ -270,7 +271,11 @@ describe('the body of a request', () => {
     const parts = typeof body === 'string' ? [body] : body;
     const sent = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`, {
       method: 'POST',
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...headers },
+      headers: {
+        ...(token !== '' && { authorization: `Bearer ${token}` }),
+        'content-type': 'application/json',
+        ...headers,
+      },
       body:
         typeof body === 'string'
           ? body
@@ -308,6 +313,14 @@ describe('the body of a request', () => {
     ['an undefined variable', '/graphql', { query: '{ overview(tenantId: $t) { a } }', variables: {} }],
   ])('with %s gives no hint', async (_, path, body) => {
     expect((await send(path, JSON.stringify(body))).hint).toBeNull();
+  });
+
+  it('of a firmware check without a credential has the tenant of the device', async () => {
+    const body = { tenant_id: named, signature: 'x' };
+    for (const path of ['/v1/firmware/check', '/api/v1/firmware/check'])
+      expect(await send(path, JSON.stringify(body), {}, '')).toEqual({ hint: named, read: { ok: true, value: body } });
+    expect((await send('/v1/firmware/check', JSON.stringify(body), {}, owner.token)).hint).toBe(owner.tenantId);
+    expect((await send('/v1/firmware/release', JSON.stringify(body), {}, '')).hint).toBeNull();
   });
 
   it('of another path, of an MCP session or of another user is not searched', async () => {

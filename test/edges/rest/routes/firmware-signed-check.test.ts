@@ -51,7 +51,7 @@ function request(device: string, key: Key, more: Fields = {}, payload: Fields = 
 const ask = (body: unknown) => service.call('POST', '/v1/firmware/check', { body });
 const UPDATE = { update_available: true, target_version: '2.0.0', url: 'https://example.com/l.bin', checksum: SUM };
 
-describe('a device that asks for firmware with its own signature', () => {
+describe('a check for firmware that a device has signed', () => {
   it('is answered, with HMAC', async () => {
     const { device_id, device_secret } = await mine.register({ device_type: 'smart_light' });
     const { status, body } = await ask(request(device_id, device_secret));
@@ -60,7 +60,7 @@ describe('a device that asks for firmware with its own signature', () => {
     expect((await ask(newest)).body.update_available).toBe(false);
   });
 
-  it('is answered, with an Ed25519 key of its own', async () => {
+  it('is answered, with an Ed25519 key that the device made', async () => {
     const { privateKey, publicKey } = generateKeyPairSync('ed25519');
     const raw = publicKey.export({ format: 'der', type: 'spki' }).subarray(-32).toString('base64url');
     const { device_id } = await mine.register({ device_type: 'smart_light', signing_alg: 'ed25519', public_key: raw });
@@ -133,7 +133,7 @@ it('a request with neither a credential nor a signature is 401', async () => {
   expect([status, body.code]).toEqual([401, 'UNAUTHENTICATED']);
 });
 
-it('a user may ask about a version that is not a semantic one, which is older than all', async () => {
+it('a version that is not a semantic one is older than every release', async () => {
   for (const current_version of ['1.0', 'v1.0', '2024-03'])
     expect((await mine.call('POST', '/firmware/check', { device_type: 'smart_light', current_version })).body).toEqual(
       UPDATE,
