@@ -151,6 +151,11 @@ describe('a connection', () => {
     dial(packets.connect({ clientId: 'c' }), await listen(other, client));
     await eventually(() => accepted.length > 2);
     expect(accepted[2]).toMatchObject({ node: there, client });
+    // The tenant in the user name counts before the certificate.
+    const unknown = { ...named, certificate: Buffer.from('tenant unknown') };
+    dial(packets.connect({ clientId: 'c', username: cluster.tenantId }), await listen(here, unknown));
+    await eventually(() => accepted.length > 3);
+    expect(accepted[3]).toMatchObject({ node: there, client: unknown });
   });
 
   it.each([
