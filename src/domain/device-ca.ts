@@ -29,8 +29,10 @@ export interface CaRegistration {
   subjectPattern: string | null;
   /** Most devices that the rule registers. */
   maxDevices: number;
-  /** The user who set it. */
+  /** The user who set it. The rule applies whatever role the user has later (decision 60). */
   setBy: Uuid;
+  /** Missing in rules that an earlier build stored. */
+  setAt?: EpochMs;
 }
 
 export interface DeviceCa {

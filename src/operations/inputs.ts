@@ -11,6 +11,7 @@ import type { Page, Position } from '../store/contract.ts';
 export const notFoundDetails = {
   device: 'Device not found.',
   ca: 'CA not found.',
+  'ca-subject': 'The common name is not bound to this device.',
   home: 'Home not found.',
   room: 'Room not found.',
   group: 'Group not found.',

@@ -16,8 +16,11 @@ const invalidation = z.discriminatedUnion('about', [
   z.object({ about: z.literal('session'), name: z.string() }),
   /** Groups of a tenant, or their devices, changed. */
   z.object({ about: z.literal('groups'), tenantId: z.string() }),
-  /** A CA of devices became invalid, or its certificate with this serial number. */
-  z.object({ about: z.literal('ca'), id: z.string(), serialNumber: z.string().optional() }),
+  /** A CA of devices became invalid, or its certificate with this serial number, or its certificates of this device. */
+  z.object({
+    ...{ about: z.literal('ca'), id: z.string() },
+    ...{ serialNumber: z.string().optional(), deviceId: z.string().optional() },
+  }),
   /** A system flag changed. */
   z.object({ about: z.literal('flags') }),
 ]);

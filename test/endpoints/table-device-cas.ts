@@ -55,8 +55,10 @@ export const deviceCaRows: readonly Row[] = [
         const authority = newAuthority();
         await newCa(world, authority);
         const { verification_code: code = '' } = await world.made('POST', '/cas/verifications', {});
-        const proof = issue(authority, code).pem;
-        return { path: '/cas', body: { name: 'Again', certificate: authority.pem, verification_certificate: proof } };
+        // A renewal keeps the subject.
+        const other = makeAuthority({ keys: authority.keys, commonName: 'Other' });
+        const proof = issue(other, code).pem;
+        return { path: '/cas', body: { name: 'Again', certificate: other.pem, verification_certificate: proof } };
       },
       NOT_FOUND: async (world) => {
         const rule = { home_id: v4(), device_type: 'smart_light' };
@@ -128,6 +130,20 @@ export const deviceCaRows: readonly Row[] = [
         await world.made('POST', `/devices/${await world.device()}/certificates`, body);
         return { path: `/devices/${await world.device()}/certificates`, body };
       },
+    },
+  },
+  {
+    ...{ method: 'DELETE', path: '/devices/{id}/certificates', role: 'admin', scope: 'write:devices', status: 204 },
+    ...{ person: true, goesOn: true },
+    request: async (world) => {
+      const [id, caId] = [await world.device(), await newCa(world)];
+      await world.made('POST', `/devices/${id}/certificates`, { ca_id: caId, common_name: 'lamp-1' });
+      return { path: `/devices/${id}/certificates?ca_id=${caId}&common_name=lamp-1` };
+    },
+    refusals: {
+      NOT_FOUND: async (world) => ({
+        path: `/devices/${await world.device()}/certificates?ca_id=${await newCa(world)}&common_name=lamp-1`,
+      }),
     },
   },
 ];

@@ -71,7 +71,10 @@ describe.runIf(hasPrograms)('devices with certificates of a CA made by openssl',
       expect(await attempt(mine.issue(await newCode(await at.owner())))).toMatchObject({ status: 400 });
       expect(await attempt(mine.issue(code))).toMatchObject({ status: 201 });
       expect(await attempt(mine.issue(code))).toMatchObject({ status: 400 });
-      expect(await attempt(mine.issue(await newCode(owner)))).toMatchObject({ status: 409 });
+      expect(await attempt(mine.issue(await newCode(owner)))).toMatchObject({
+        status: 201,
+        body: { status: 'renewed' },
+      });
     });
 
     it('is not prevented by 32 CAs of other tenants with the same subject; its devices name the tenant', async () => {
@@ -126,6 +129,57 @@ describe.runIf(hasPrograms)('devices with certificates of a CA made by openssl',
     const { id } = await deviceNamed(name);
     expect((await read(id)).state).toEqual({ on: false });
     expect((await owner.get(`/v1/devices/${id}/certificates`)).body.certificates).toHaveLength(2);
+  });
+
+  it('a CA is renewed by the command line while its devices stay connected', async () => {
+    const mine = new OpensslCa(folder, 'Renewable CA');
+    const id = await registered(owner, mine);
+    const registration = { home_id: owner.homeId, device_type: 'smart_light' };
+    expect((await owner.patch(`/v1/cas/${id}`, { registration })).status).toBe(200);
+    const name = newName();
+    const files = mine.issue(name);
+    await publish(files, 'state', { state: { on: true } });
+    const device = await deviceNamed(name);
+    const subscriber = subscribe(files, ['-t', 'proto/self/cmd', '-C', '1']);
+    await eventually(() => at.services.sessions.get(device.id)?.subscribed);
+    const before = (await owner.get(`/v1/cas/${id}`)).body.ca;
+    const next = mine.renewed(60);
+    const proof = mine.issue(await newCode(owner));
+    expect((await cli(['cas', 'renew', next, proof.cert])).stdout.trim()).toBe(id);
+    const after = (await owner.get(`/v1/cas/${id}`)).body.ca;
+    expect({ ...after, certificate: null, fingerprint: null, not_after: null }).toEqual({
+      ...{ ...before, certificate: null, fingerprint: null, not_after: null },
+    });
+    expect([after.certificate, after.fingerprint === before.fingerprint]).toEqual([readFileSync(next, 'utf8'), false]);
+    // The connection that was opened before gets the command.
+    const { body } = await owner.post(`/v1/device/${device.id}/command`, { action: 'turn_off' });
+    expect(JSON.parse(await subscriber.output).payload.command_id).toBe(body.command_id);
+    expect(await publish(files, 'state', { state: { on: false } })).toBe(0);
+    expect((await read(device.id)).state).toEqual({ on: false });
+    // Another tenant has the proof as well, and not the CA.
+    const other = await at.owner();
+    const foreign = await registerCa(other, { pem: readFileSync(next, 'utf8') }, mine.issue(await newCode(other)));
+    expect([foreign.status, (await other.get('/v1/cas')).body.cas]).toEqual([409, []]);
+  });
+
+  it('a common name that is unbound ends its connection, is not registered again, and can be another device’s', async () => {
+    const name = newName();
+    const files = ca.issue(name);
+    await publish(files, 'state', { state: { on: true } });
+    const { id } = await deviceNamed(name);
+    const subscriber = subscribe(files, ['-t', 'proto/self/cmd']);
+    await eventually(() => at.services.sessions.get(id)?.subscribed);
+    expect((await cli(['cas', 'unbind', caId, id, name])).stdout.trim()).toBe('unbound');
+    expect(await subscriber.exit).toBe(NOT_AUTHORIZED);
+    expect(await publish(files, 'state', { state: { on: false } })).toBe(NOT_AUTHORIZED);
+    expect((await read(id)).state).toEqual({ on: true });
+    const other = await register(owner);
+    const bind = { ca_id: caId, common_name: name };
+    expect((await owner.post(`/v1/devices/${other.device_id}/certificates`, bind)).status).toBe(201);
+    expect(await publish(files, 'state', { state: { on: false } })).toBe(0);
+    expect((await read(other.device_id)).state).toEqual({ on: false });
+    const audit = await owner.get(`/v1/audit?subject=device:${id}&action=unbindCertificate`);
+    expect(audit.body.entries).toMatchObject([{ outcome: 'done', via: 'rest' }]);
   });
 
   it('a command reaches the device, and its acknowledgement the command', async () => {
@@ -310,17 +364,13 @@ describe.runIf(hasPrograms)('devices with certificates of a CA made by openssl',
       .replaceAll('-p 8883 --cafile server.pem', `-p ${port} --cafile ${file('localhost.crt')}`)
       // Ends when it has subscribed.
       .replaceAll('mosquitto_sub', 'mosquitto_sub -E');
-    const cli = [process.execPath, ...nodeFlags, fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))];
     const home = mkdtempSync(join(folder, 'docs-'));
     const { stdout } = await promisify(execFile)(
       'bash',
-      ['-ec', `twinkeep() { ${cli.join(' ')} "$@"; }\n${script}\ntwinkeep cas`],
+      ['-ec', `twinkeep() { ${cliCommand.join(' ')} "$@"; }\n${script}\ntwinkeep cas`],
       {
         cwd: home,
-        env: {
-          ...{ ...nodeEnv, HOME: home, HOME_ID: owner.homeId, TWINKEEP_URL: at.url, TWINKEEP_TOKEN: owner.token },
-          NODE_TLS_REJECT_UNAUTHORIZED: '0',
-        },
+        env: { ...cliEnv(), HOME: home, HOME_ID: owner.homeId },
       },
     );
     expect(stdout).toContain('Factory CA');
@@ -361,6 +411,16 @@ describe.runIf(hasPrograms)('devices with certificates of a CA made by openssl',
   });
 });
 
+const cliCommand = [process.execPath, ...nodeFlags, fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))];
+const cliEnv = () => ({
+  ...{ ...nodeEnv, HOME: folder, TWINKEEP_URL: at.url, TWINKEEP_TOKEN: owner.token, NODE_TLS_REJECT_UNAUTHORIZED: '0' },
+});
+/** Rejects if the command fails. */
+const cli = (args: readonly string[]) => {
+  const [program = '', ...flags] = cliCommand;
+  return promisify(execFile)(program, [...flags, ...args], { env: cliEnv() });
+};
+
 const newName = (): string => `lamp-${++names}`;
 
 /** `YYYYMMDDHHMMSSZ`. */
@@ -372,7 +432,7 @@ async function newCode({ post }: Owner): Promise<string> {
   return body.verification_code;
 }
 
-const registerCa = ({ post }: Owner, one: OpensslCa, proof: CertificateFiles) =>
+const registerCa = ({ post }: Owner, one: Pick<OpensslCa, 'pem'>, proof: CertificateFiles) =>
   post('/v1/cas', {
     ...{ name: 'Factory', certificate: one.pem, verification_certificate: readFileSync(proof.cert, 'utf8') },
   });

@@ -43,6 +43,7 @@ export interface CertificateFiles {
 export class OpensslCa {
   readonly #folder: string;
   readonly files: CertificateFiles;
+  readonly #subject: string;
   #issued = 0;
 
   /** `extensions` is a section of the configuration. */
@@ -53,22 +54,15 @@ export class OpensslCa {
     writeFileSync(join(this.#folder, 'index.txt'), '');
     this.files = { cert: join(this.#folder, 'ca.pem'), key: join(this.#folder, 'ca.key') };
     this.#key(this.files.key);
-    this.#openssl(
-      'req',
-      '-x509',
-      '-config',
-      'openssl.cnf',
-      '-extensions',
-      extensions,
-      '-key',
-      this.files.key,
-      '-days',
-      '30',
-      '-subj',
-      `/CN=${name}`,
-      '-out',
-      this.files.cert,
-    );
+    this.#subject = `/CN=${name}`;
+    this.#sign(this.files.cert, extensions, 30);
+  }
+
+  /** Path of another certificate of the CA, with the same key and subject, for `days`. */
+  renewed(days: number): string {
+    const path = join(this.#folder, `ca-${++this.#issued}.pem`);
+    this.#sign(path, 'authority', days);
+    return path;
   }
 
   get pem(): string {
@@ -121,6 +115,11 @@ export class OpensslCa {
   /** As `openssl x509 -serial` prints it, without `serial=`. */
   serialOf({ cert }: CertificateFiles): string {
     return this.#openssl('x509', '-noout', '-serial', '-in', cert).trim().replace('serial=', '');
+  }
+
+  #sign(path: string, extensions: string, days: number): void {
+    const made = ['-extensions', extensions, '-key', this.files.key, '-days', `${days}`, '-subj', this.#subject];
+    this.#openssl('req', '-x509', '-config', 'openssl.cnf', ...made, '-out', path);
   }
 
   #key(path: string): void {

@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Argument, type Command } from 'commander';
 import { parseIntegerBetween } from '../argument-parsers.ts';
@@ -12,8 +13,15 @@ interface Ca {
   status: string;
   subject: string;
   not_after: string;
-  registration: { home_id: string; device_type: string } | null;
+  certificate: string;
+  registration: { home_id: string; device_type: string; set_by: string; set_by_role: string | null } | null;
   [member: string]: unknown;
+}
+
+interface Registered {
+  id: string;
+  status: 'registered' | 'renewed';
+  ca: Ca;
 }
 
 interface DeviceCertificates {
@@ -44,8 +52,12 @@ export function addDeviceCas(program: Command, io: Io): void {
     .action(async (_options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       show(await api.get<{ cas: Ca[] }>(CAS), ({ cas }) => {
-        const rows = cas.map((ca) => [ca.id, ca.name, ca.status, ca.subject, ca.not_after, ca.registration?.home_id]);
-        printTable(io, ['ID', 'NAME', 'STATUS', 'SUBJECT', 'NOT AFTER', 'REGISTERS INTO'], rows);
+        const rows = cas.map(({ registration: rule, ...ca }) => [
+          ...[ca.id, ca.name, ca.status, ca.subject, ca.not_after, rule?.home_id, rule?.set_by],
+          rule && (rule.set_by_role ?? 'not a member'),
+        ]);
+        const columns = ['ID', 'NAME', 'STATUS', 'SUBJECT', 'NOT AFTER', 'REGISTERS INTO', 'RULE SET BY', 'ROLE NOW'];
+        printTable(io, columns, rows);
       });
     });
   cas
@@ -77,7 +89,8 @@ function addRegistration(cas: Command, io: Io): void {
     });
   withRule(cas.command('register <ca.pem> <verification.pem>'))
     .description(
-      'Registers a CA and prints its id. With --home and --type it registers devices at their first connection.',
+      'Registers a CA and prints its id. With --home and --type it registers devices at their first connection. A CA that\n' +
+        'is registered with this key and subject is renewed, as by `cas renew`.',
     )
     .requiredOption('--name <name>', 'name of the CA')
     .action(async (ca: string, proof: string, options: RuleOptions & { name: string }, command: Command) => {
@@ -86,8 +99,38 @@ function addRegistration(cas: Command, io: Io): void {
         ...{ name: options.name, certificate: readPem(ca), verification_certificate: readPem(proof) },
         registration: ruleOf(options),
       };
-      show(await api.post<{ id: string }>(CAS, request), ({ id }) => io.out(id));
+      show(await api.post<Registered>(CAS, request), (registered) => printRegistered(io, registered));
     });
+  cas
+    .command('renew <ca.pem> <verification.pem>')
+    .description(
+      'Replaces the certificate of a registered CA by another one with the same key and subject, and prints its id. Name,\n' +
+        'status, rule, bound devices and revocations stay, and devices stay connected. Needs a code of `cas verify`.',
+    )
+    .action(async (ca: string, proof: string, _options, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      const certificate = readPem(ca);
+      const { cas: known } = await api.get<{ cas: Ca[] }>(CAS);
+      const key = publicKeyOf(certificate);
+      const renewed = known.find((one) => key !== null && publicKeyOf(one.certificate) === key);
+      if (renewed === undefined) throw new UsageError(`no registered CA has the key of ${ca}: use cas register`);
+      const request = { name: renewed.name, certificate, verification_certificate: readPem(proof) };
+      show(await api.post<Registered>(CAS, request), (registered) => printRegistered(io, registered));
+    });
+}
+
+/** The id on stdout, for scripts. */
+function printRegistered(io: Io, { id, status, ca }: Registered): void {
+  io.out(id);
+  if (status === 'renewed') io.err(io.errColors.dim(`renewed: valid until ${ca.not_after}`));
+}
+
+function publicKeyOf(certificate: string): string | null {
+  try {
+    return new X509Certificate(certificate).publicKey.export({ format: 'der', type: 'spki' }).toString('base64');
+  } catch {
+    return null;
+  }
 }
 
 function addChanges(cas: Command, io: Io): void {
@@ -130,6 +173,15 @@ function addCertificates(cas: Command, io: Io): void {
       const { api, show } = createCliContext(io, command);
       const path = `/v1/devices/${encodeURIComponent(device)}/certificates`;
       show(await api.post<{ status: string }>(path, { ca_id: ca, common_name: name }), ({ status }) => io.out(status));
+    });
+  cas
+    .command('unbind <ca-id> <device-id> <common-name>')
+    .description('Unbinds a common name from a device: its connection ends. No registration rule binds it again.')
+    .action(async (ca: string, device: string, name: string, _options, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      const subject = new URLSearchParams({ ca_id: ca, common_name: name });
+      await api.request('DELETE', `/v1/devices/${encodeURIComponent(device)}/certificates?${subject}`);
+      show({ status: 'unbound', ca_id: ca, common_name: name }, ({ status }) => io.out(status));
     });
   cas
     .command('certificates <device-id>')

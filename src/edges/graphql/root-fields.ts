@@ -31,6 +31,7 @@ import {
   bindCertificate,
   deviceCertificates,
   revokeCertificate,
+  unbindCertificate,
 } from '../../operations/device-cas/device-certificates.ts';
 import { getDeviceActivity } from '../../operations/devices/device-activity.ts';
 import { keyHistory, reinstateDevice, revokeDevice, rotateSecret } from '../../operations/devices/device-keys.ts';
@@ -204,6 +205,7 @@ const changes: readonly (Operation | MutationField)[] = [
   updateCa,
   deleteCa,
   bindCertificate,
+  unbindCertificate,
   revokeCertificate,
   { operation: registerManifest, typeNames: [null, 'ChangeDryRunRequired'] },
   { operation: updateManifest, typeNames: [null, 'ChangeDryRunRequired'] },

@@ -6,7 +6,7 @@ import type { Services } from '../../operations/operation.ts';
 import type { DeviceSession } from './device-session.ts';
 
 /** What the checks need of a session. */
-export type CheckedSession = Pick<DeviceSession, 'certificate' | 'end' | 'ended' | 'tenantId'>;
+export type CheckedSession = Pick<DeviceSession, 'certificate' | 'deviceId' | 'end' | 'ended' | 'tenantId'>;
 
 export interface CertificateCheckParts {
   store: { deviceCas: Pick<Services['store']['deviceCas'], 'find' | 'isInForce'> };
@@ -43,17 +43,23 @@ export class CertificateChecks {
   }
 
   /**
-   * After a change of a CA, or of the one of its certificates that has `serialNumber`. One read decides for all sessions of
-   * a CA that is inactive or deleted. Never rejects.
+   * After a change of a CA, or of the one of its certificates that has `serialNumber`, or of those of the device `deviceId`.
+   * One read decides for all sessions of a CA that is inactive or deleted. Never rejects.
    */
-  async checkCa(caId: Uuid, serialNumber?: string): Promise<void> {
+  async checkCa(
+    caId: Uuid,
+    only: { serialNumber?: string | undefined; deviceId?: Uuid | undefined } = {},
+  ): Promise<void> {
+    const { serialNumber, deviceId } = only;
     const sessions = [...this.#parts.sessions()].filter(
-      ({ certificate }) =>
-        certificate?.caId === caId && (serialNumber === undefined || certificate.serialNumber === serialNumber),
+      (session) =>
+        session.certificate?.caId === caId &&
+        (serialNumber === undefined || session.certificate.serialNumber === serialNumber) &&
+        (deviceId === undefined || session.deviceId === deviceId),
     );
     const [first] = sessions;
     if (first === undefined) return;
-    if (serialNumber === undefined) {
+    if (serialNumber === undefined && deviceId === undefined) {
       // A CA belongs to one tenant.
       const ca = await this.#attempt(sessions, () => this.#parts.store.deviceCas.find(first.tenantId, caId));
       if (ca?.status !== 'active') {

@@ -5,6 +5,7 @@ import { isCanonicalUuid } from '../../domain/uuid.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
+import { lastRevocationOf } from '../../operations/device-cas/last-revocation.ts';
 import type { CommittedDevice } from '../../operations/devices/device-view.ts';
 import type { Services } from '../../operations/operation.ts';
 import { SESSION_LIFE_MS } from '../../protocol/constants.ts';
@@ -117,7 +118,7 @@ export class DeviceAuthenticator {
       this.#devices.find(deviceId),
       this.#services.store.devices.keyHistory(deviceId),
     ]);
-    const revokedAt = Math.max(0, ...history.map(({ status, endedAt }) => (status === 'revoked' ? (endedAt ?? 0) : 0)));
+    const revokedAt = lastRevocationOf(history);
     const current = keys.find(({ keyVersion }) => keyVersion === device?.snapshot.context.fixed.keyVersion);
     if (current === undefined) return { device, cloudKeys: null, revokedAt };
     if (current.signingAlg === 'ed25519') return { device, cloudKeys: this.#serviceKeys, revokedAt };

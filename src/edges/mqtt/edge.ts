@@ -376,8 +376,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
     const unsubscribes = [
       invalidations.subscribe((invalidation) => {
         if (invalidation.about === 'user') this.#recheckUsers((session) => session.userId === invalidation.id);
-        else if (invalidation.about === 'ca')
-          void this.#certificateChecks.checkCa(invalidation.id, invalidation.serialNumber);
+        else if (invalidation.about === 'ca') void this.#certificateChecks.checkCa(invalidation.id, invalidation);
         else if (endsCredentials[invalidation.about]) this.#recheckUsers();
       }),
       actors.subscribe('command.write', this.#commandWriter.onCommandWrite),

@@ -44,6 +44,8 @@ export function registerByCertificate(
     if (rule === null) return refuse('FORBIDDEN', 'The CA registers no devices.');
     const tenant = await services.actors.read<TenantContext>({ kind: 'tenant', id: ca.tenantId });
     if (tenant?.snapshot.value !== 'active') return refuse('FORBIDDEN', 'The tenant is not active.');
+    if (await store.deviceCas.isUnbound(ca.id, commonName))
+      return refuse('FORBIDDEN', 'The common name was unbound from its device: bind it to one.');
     const { maintenance_mode, registration_lock } = flags();
     if (maintenance_mode || registration_lock) return refuse('REGISTRATION_LOCKED', 'No devices are registered now.');
     // An invisible character would make it look like another device's.

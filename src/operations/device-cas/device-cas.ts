@@ -27,6 +27,7 @@ import { resolvePlacement, withPlacementLock } from '../homes/placement.ts';
 import { displayName, idOf, isoTime, notFound } from '../inputs.ts';
 import { type Call, operation, type Services, tenantOf } from '../operation.ts';
 import { withinQuota } from '../quota-checks.ts';
+import { deviceCaView, viewOfCa } from './ca-view.ts';
 import { EXAMPLE_CA, EXAMPLE_CODE, EXAMPLE_PROOF } from './example-certificates.ts';
 
 // Certificate authorities of a tenant, whose certificates sign in its devices (decision 56).
@@ -53,46 +54,6 @@ const registrationRule = z
       .meta({ description: 'Most devices that the rule registers' }),
   })
   .meta({ id: 'DeviceCaRegistrationInput' });
-
-const registration = z
-  .object({
-    home_id: uuid,
-    room_id: uuid.nullable(),
-    device_type: z.string(),
-    subject_pattern: z.string().nullable(),
-    max_devices: z.int(),
-    set_by: uuid.meta({ description: 'The user who set the rule' }),
-  })
-  .meta({ id: 'DeviceCaRegistration' });
-
-const ca = z
-  .object({
-    id: uuid,
-    name: z.string(),
-    status: z.enum(caStatuses),
-    subject: z.string(),
-    fingerprint: z.string().meta({ description: 'SHA-256 of the certificate, hex' }),
-    not_after: isoTime,
-    certificate: z.string().meta({ description: 'PEM' }),
-    registration: registration.nullable().meta({
-      description:
-        'How a device with a certificate of the CA is registered at its first connection; null: it is refused',
-    }),
-    created_by: uuid,
-    created_at: isoTime,
-  })
-  .meta({ id: 'DeviceCa' });
-
-const caOf = (one: DeviceCa): z.infer<typeof ca> => ({
-  ...{ id: one.id, name: one.name, status: one.status, subject: one.subject, fingerprint: one.fingerprint },
-  ...{ not_after: iso(one.notAfter), certificate: one.certificate },
-  registration: one.registration && {
-    ...{ home_id: one.registration.homeId, room_id: one.registration.roomId, device_type: one.registration.deviceType },
-    ...{ subject_pattern: one.registration.subjectPattern, max_devices: one.registration.maxDevices },
-    set_by: one.registration.setBy,
-  },
-  ...{ created_by: one.createdBy, created_at: iso(one.createdAt) },
-});
 
 export const beginCaRegistration = operation({
   name: 'beginCaRegistration',
@@ -129,22 +90,28 @@ export const beginCaRegistration = operation({
 });
 
 const registerInput = z.strictObject({
-  name: displayName,
+  name: displayName.meta({ description: 'Ignored for a renewal, which keeps the name' }),
   certificate: pem.meta({ description: 'The certificate of the CA' }),
   verification_certificate: pem.meta({
     description: 'A certificate that the CA issued for a verification code, which is the common name of its subject',
   }),
-  registration: registrationRule.nullable().default(null),
+  registration: registrationRule
+    .nullable()
+    .default(null)
+    .meta({ description: 'Only for a new CA: a renewal keeps the rule' }),
 });
 
 export const registerCa = operation({
   name: 'registerCa',
-  summary: 'Register a CA whose certificates sign in devices, with proof that its key is yours',
+  summary:
+    'Register a CA whose certificates sign in devices, with proof that its key is yours, or renew the certificate of one',
   input: registerInput,
   output: z.object({
-    status: z.literal('registered'),
+    status: z.enum(['registered', 'renewed']).meta({
+      description: 'renewed: the tenant has a CA with this key and subject, and its certificate was replaced',
+    }),
     id: uuid,
-    ca,
+    ca: deviceCaView,
     username_needed: z.boolean().meta({
       description: `Devices must send the tenant's id as the user name, because ${MAX_TRIED_CAS} or more older CAs have the same subject`,
     }),
@@ -160,70 +127,113 @@ export const registerCa = operation({
   },
   needs: ['actors', 'clock', 'locks', 'settings', 'store'],
   async run(services, call) {
-    const { clock, store } = services;
-    const { input, caller, idempotent } = call;
-    const tenantId = tenantOf(caller);
-    const read = readProof(input, referenceOf(clock));
-    if (!read.ok) return read;
-    const { authority, code } = read.value;
-    return withRule(services, call, input.registration, (registration) =>
-      withinQuota(
-        services,
-        tenantId,
-        'cas',
-        () => store.deviceCas.count(tenantId),
-        async () => {
-          const one: DeviceCa = {
-            ...{ id: caIdOf(tenantId, authority), tenantId, name: input.name, status: 'active' },
-            ...{ certificate: authority.x509.toString(), fingerprint: authority.fingerprint },
-            ...{
-              subjectHash: authority.subjectHash,
-              publicKeyHash: authority.publicKeyHash,
-              subject: authority.subject,
-            },
-            ...{ notAfter: authority.notAfter, registration },
-            ...{ createdBy: caller.principal.id, createdAt: clock.now() },
-          };
-          const tried = { tenantId: null, most: MAX_TRIED_CAS };
-          const older = await store.deviceCas.bySubject(one.subjectHash, tried);
-          const answer = {
-            body: {
-              ...{ status: 'registered' as const, id: one.id, ca: caOf(one) },
-              username_needed: older.length >= MAX_TRIED_CAS,
-            },
-          };
-          const proof = { codeHash: hash('sha256', code), now: clock.now(), mostOfSubject: MAX_CAS_OF_SUBJECT };
-          switch (await store.deviceCas.insert(one, proof, idempotent?.toRow(answer))) {
-            case 'inserted':
-              return done(answer);
-            case 'no_code':
-              return invalid(
-                'verification_certificate',
-                'its common name is not an open verification code of this tenant',
-              );
-            case 'same_subject':
-              return refuse(
-                'CONFLICT',
-                `${MAX_CAS_OF_SUBJECT} CAs of this tenant have this subject. Delete one of them, or issue the CA certificate with another subject.`,
-              );
-            case 'taken':
-              // Also for a CA of another tenant, which is not named.
-              return refuse('CONFLICT', 'A CA with this key is registered already.');
-          }
-        },
-      ),
-    );
+    const tenantId = tenantOf(call.caller);
+    const proof = readProof(call.input, referenceOf(services.clock));
+    if (!proof.ok) return proof;
+    const id = caIdOf(tenantId, proof.value.authority);
+    // Before the locks of placement and quota, as in all other changes of a CA.
+    return services.locks.exclusive(`ca:${id}`, async () => {
+      const known = await services.store.deviceCas.find(tenantId, id);
+      return known === null
+        ? withRule(services, call, call.input.registration, (rule) => addCa(services, call, proof.value, rule))
+        : renewCa(services, call, proof.value, known);
+    });
   },
 });
+
+type RegisterCall = Call<z.infer<typeof registerInput>>;
+
+/** A certificate of a CA, and the code that its key has signed. */
+interface CaProof {
+  authority: Certificate;
+  code: string;
+}
+
+function addCa(
+  services: Pick<Services, 'actors' | 'clock' | 'locks' | 'settings' | 'store'>,
+  { input, caller, idempotent }: RegisterCall,
+  { authority, code }: CaProof,
+  registration: CaRegistration | null,
+) {
+  const { clock, store } = services;
+  const tenantId = tenantOf(caller);
+  const count = () => store.deviceCas.count(tenantId);
+  return withinQuota(services, tenantId, 'cas', count, async () => {
+    const one: DeviceCa = {
+      ...{ id: caIdOf(tenantId, authority), tenantId, name: input.name, status: 'active' },
+      ...{ certificate: authority.x509.toString(), fingerprint: authority.fingerprint },
+      ...{ subjectHash: authority.subjectHash, publicKeyHash: authority.publicKeyHash, subject: authority.subject },
+      ...{ notAfter: authority.notAfter, registration, createdBy: caller.principal.id, createdAt: clock.now() },
+    };
+    const older = await store.deviceCas.bySubject(one.subjectHash, { tenantId: null, most: MAX_TRIED_CAS });
+    const answer = await answerOf(services, 'registered', one, older);
+    const proof = { codeHash: hash('sha256', code), now: clock.now(), mostOfSubject: MAX_CAS_OF_SUBJECT };
+    switch (await store.deviceCas.insert(one, proof, idempotent?.toRow(answer))) {
+      case 'inserted':
+        return done(answer);
+      case 'no_code':
+        return noCode();
+      case 'same_subject':
+        return refuse(
+          'CONFLICT',
+          `${MAX_CAS_OF_SUBJECT} CAs of this tenant have this subject. Delete one of them, or issue the CA certificate with another subject.`,
+        );
+      case 'taken':
+        // A CA of another tenant, which is not named.
+        return refuse('CONFLICT', 'A CA with this key is registered already.');
+    }
+  });
+}
+
+/** Replaces the certificate of a registered CA: its devices stay connected. */
+async function renewCa(
+  services: Pick<Services, 'clock' | 'store'>,
+  { input, idempotent }: RegisterCall,
+  { authority, code }: CaProof,
+  known: DeviceCa,
+) {
+  const { clock, store } = services;
+  // Devices' certificates name their issuer by its subject.
+  if (authority.subjectHash !== known.subjectHash)
+    return refuse('CONFLICT', 'A CA with this key is registered with another subject. A renewal keeps the subject.');
+  if (input.registration !== null)
+    return invalid('registration', 'the CA is registered: a renewal keeps its rule, which PATCH /cas/{id} changes');
+  const renewed: DeviceCa = {
+    ...known,
+    ...{ certificate: authority.x509.toString(), fingerprint: authority.fingerprint, notAfter: authority.notAfter },
+  };
+  const tried = await store.deviceCas.bySubject(known.subjectHash, { tenantId: null, most: MAX_TRIED_CAS });
+  const others = tried.some(({ id }) => id === known.id) ? [] : tried;
+  const answer = await answerOf(services, 'renewed', renewed, others);
+  const proof = { codeHash: hash('sha256', code), now: clock.now() };
+  switch (await store.deviceCas.renew(renewed, proof, idempotent?.toRow(answer))) {
+    case 'renewed':
+      return done(answer);
+    case 'no_code':
+      return noCode();
+    case 'unknown':
+      return notFound('ca');
+  }
+}
+
+/** `older` are the CAs that a sign-in without a user name tries before this one. */
+const answerOf = async (
+  services: Pick<Services, 'store'>,
+  status: 'registered' | 'renewed',
+  one: DeviceCa,
+  older: readonly DeviceCa[],
+) => ({
+  body: { status, id: one.id, ca: await viewOfCa(services, one), username_needed: older.length >= MAX_TRIED_CAS },
+});
+
+const noCode = () =>
+  invalid('verification_certificate', 'its common name is not an open verification code of this tenant');
 
 /** Deterministic, so that bindings and revocations apply if the CA is registered again. */
 const caIdOf = (tenantId: Uuid, { publicKeyHash }: Certificate): Uuid => derivedId(0, 'ca', tenantId, publicKeyHash);
 
-/** The CA's certificate, and the code that its key has signed. */
-function readProof(
-  input: z.infer<typeof registerInput>,
-  now: number,
-): Outcome<{ authority: Certificate; code: string }> {
+/** Verifies that the key of the CA has signed the verification certificate. */
+function readProof(input: z.infer<typeof registerInput>, now: number): Outcome<CaProof> {
   // The schema has parsed both.
   const authority = parseCertificate(input.certificate) as Certificate;
   const verification = parseCertificate(input.verification_certificate) as Certificate;
@@ -240,7 +250,7 @@ const invalid = (path: string, message: string) =>
 
 /** Runs `work` with the rule as it is stored, while its home and room exist. */
 function withRule<T>(
-  services: Pick<Services, 'locks' | 'store'>,
+  services: Pick<Services, 'clock' | 'locks' | 'store'>,
   { caller }: Call<unknown>,
   rule: z.infer<typeof registrationRule> | null,
   work: (registration: CaRegistration | null) => Promise<Outcome<T>>,
@@ -253,6 +263,7 @@ function withRule<T>(
     return work({
       ...{ homeId: rule.home_id, roomId: rule.room_id, deviceType: rule.device_type },
       ...{ subjectPattern: rule.subject_pattern, maxDevices: rule.max_devices, setBy: caller.principal.id },
+      setAt: services.clock.now(),
     });
   });
 }
@@ -261,14 +272,14 @@ export const listCas = operation({
   name: 'listCas',
   summary: 'List the CAs whose certificates sign in devices',
   input: z.strictObject({}),
-  output: z.object({ cas: z.array(ca) }),
+  output: z.object({ cas: z.array(deviceCaView) }),
   role: 'admin',
   scope: 'read:devices',
   changes: false,
   needs: ['store'],
   run: async ({ store }, { caller }) => {
     const cas = await store.deviceCas.list(tenantOf(caller));
-    return done({ body: { cas: cas.map(caOf) } });
+    return done({ body: { cas: await Promise.all(cas.map((one) => viewOfCa({ store }, one))) } });
   },
 });
 
@@ -276,7 +287,7 @@ export const getCa = operation({
   name: 'getCa',
   summary: 'Show a CA',
   input: z.strictObject({ id: idOf('ca') }),
-  output: z.object({ ca }),
+  output: z.object({ ca: deviceCaView }),
   role: 'admin',
   scope: 'read:devices',
   changes: false,
@@ -284,7 +295,7 @@ export const getCa = operation({
   needs: ['store'],
   async run({ store }, { input, caller }) {
     const one = await store.deviceCas.find(tenantOf(caller), input.id);
-    return one === null ? notFound('ca') : done({ body: { ca: caOf(one) } });
+    return one === null ? notFound('ca') : done({ body: { ca: await viewOfCa({ store }, one) } });
   },
 });
 
@@ -300,7 +311,7 @@ export const updateCa = operation({
       .meta({ description: 'The connections of an inactive CA end, and none of its certificates signs in' }),
     registration: registrationRule.nullable().optional(),
   }),
-  output: z.object({ ca }),
+  output: z.object({ ca: deviceCaView }),
   role: 'admin',
   scope: 'write:devices',
   changes: true,
@@ -308,7 +319,7 @@ export const updateCa = operation({
   inMaintenance: true,
   refuses: ['NOT_FOUND'],
   example: { input: { status: 'inactive' } },
-  needs: ['invalidations', 'locks', 'store'],
+  needs: ['clock', 'invalidations', 'locks', 'store'],
   run(services, call) {
     const { input, caller } = call;
     const { store, locks, invalidations } = services;
@@ -321,7 +332,7 @@ export const updateCa = operation({
         const changed = { ...one, name, status, registration: rule };
         if (!(await store.deviceCas.update(changed))) return notFound('ca');
         if (status === 'inactive') invalidations.publish({ about: 'ca', id: one.id });
-        return done({ body: { ca: caOf(changed) } });
+        return done({ body: { ca: await viewOfCa(services, changed) } });
       });
     });
   },
@@ -338,10 +349,10 @@ export const deleteCa = operation({
   personOnly: true,
   inMaintenance: true,
   refuses: ['NOT_FOUND'],
-  needs: ['invalidations', 'locks', 'store'],
-  run({ store, locks, invalidations }, { input, caller }) {
+  needs: ['clock', 'invalidations', 'locks', 'store'],
+  run({ clock, store, locks, invalidations }, { input, caller }) {
     return locks.exclusive(`ca:${input.id}`, async () => {
-      if (!(await store.deviceCas.delete(tenantOf(caller), input.id))) return notFound('ca');
+      if (!(await store.deviceCas.delete(tenantOf(caller), input.id, clock.now()))) return notFound('ca');
       invalidations.publish({ about: 'ca', id: input.id });
       return done({ body: null });
     });

@@ -15,6 +15,7 @@ import { serialNumberOf } from '../../protocol/certificate.ts';
 import { findDevice, isRevoked } from '../devices/device-view.ts';
 import { displayName, idOf, isoTime, notFound } from '../inputs.ts';
 import { operation, tenantOf } from '../operation.ts';
+import { lastRevocationOf } from './last-revocation.ts';
 
 // The certificates of devices: which common names belong to a device, and which certificates are revoked (decision 56).
 
@@ -112,7 +113,10 @@ export const bindCertificate = operation({
       if (bound !== null && bound.deviceId !== input.id) {
         const other = await actors.read<DeviceContext>({ kind: 'device', id: bound.deviceId });
         if (other !== null && !isRevoked(other))
-          return refuse('CONFLICT', 'The common name belongs to another device. Revoke that device first.');
+          return refuse(
+            'CONFLICT',
+            'The common name belongs to another device. Unbind it, or revoke that device, first.',
+          );
       }
       const own = await store.deviceCas.subjectsOf(input.id);
       const isNew = bound?.deviceId !== input.id;
@@ -126,6 +130,38 @@ export const bindCertificate = operation({
         return refuse('CONFLICT', 'Another request has bound the common name. Try again.');
       const answer = isNew || bound === null ? subject : bound;
       return done({ body: { status: 'bound' as const, device_id: input.id, subject: subjectOf(answer) } });
+    });
+  },
+});
+
+export const unbindCertificate = operation({
+  name: 'unbindCertificate',
+  summary:
+    'Unbind a common name in certificates of a CA from a device: its connection ends, and no rule binds it again',
+  input: z.strictObject({ id: idOf('device'), ca_id: idOf('ca'), common_name: displayName }),
+  output: z.null(),
+  role: 'admin',
+  scope: 'write:devices',
+  changes: true,
+  personOnly: true,
+  inMaintenance: true,
+  auditSubject: ({ input }) => `device:${input.id}`,
+  refuses: ['NOT_FOUND'],
+  needs: ['actors', 'clock', 'invalidations', 'locks', 'store'],
+  run(services, { input, caller }) {
+    const { clock, invalidations, locks, store } = services;
+    const { ca_id: caId, common_name: commonName, id: deviceId } = input;
+    return locks.exclusive(`ca:${caId}`, async () => {
+      const found = await findDevice(services, caller, deviceId);
+      if (!found.ok) return found;
+      const unbinding = {
+        ...{ caId, commonName, tenantId: tenantOf(caller), deviceId },
+        ...{ unboundBy: caller.principal.id, unboundAt: clock.now() },
+      };
+      const since = lastRevocationOf(await store.devices.keyHistory(deviceId));
+      if (!(await store.deviceCas.unbind(unbinding, since))) return notFound('ca-subject');
+      invalidations.publish({ about: 'ca', id: caId, deviceId });
+      return done({ body: null });
     });
   },
 });

@@ -1,9 +1,9 @@
 import type { BoundSubject, CaRegistration, DeviceCa, DeviceCertificate } from '../../domain/device-ca.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
-import type { CaInsertion, DeviceCaStore } from '../contract/device-cas.ts';
+import type { CaInsertion, CaRenewal, DeviceCaStore } from '../contract/device-cas.ts';
 import { countRows } from './count-rows.ts';
 import type { Database } from './database.ts';
-import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
+import { idempotencyCte, idempotencyParameter, idempotentScope } from './idempotency.ts';
 
 interface CaRow extends Pick<DeviceCa, 'id' | 'name' | 'status' | 'certificate' | 'fingerprint' | 'subject'> {
   tenant_id: Uuid;
@@ -80,7 +80,7 @@ export const deviceCaStore = (database: Database): DeviceCaStore => ({
 
 type Authorities = Pick<
   DeviceCaStore,
-  'beginVerification' | 'insert' | 'list' | 'find' | 'count' | 'bySubject' | 'update' | 'delete'
+  'beginVerification' | 'insert' | 'renew' | 'list' | 'find' | 'count' | 'bySubject' | 'update' | 'delete'
 >;
 
 const authorities = (database: Database): Authorities => ({
@@ -123,6 +123,27 @@ const authorities = (database: Database): Authorities => ({
         ...[ca.id, ca.tenantId, ca.name, ca.status, ca.certificate, ca.fingerprint, ca.subjectHash, ca.publicKeyHash],
         ...[ca.subject, ca.notAfter, json(ca.registration), ca.createdBy, ca.createdAt],
         ...[codeHash, now, mostOfSubject, idempotencyParameter(idempotency)],
+      ],
+    });
+    return rows[0]?.outcome ?? 'no_code';
+  },
+
+  async renew({ tenantId, id, subjectHash, certificate, fingerprint, notAfter }, { codeHash, now }, idempotency) {
+    const rows = await database.write<{ outcome: CaRenewal }>({
+      name: 'device_ca_renew',
+      scope: idempotentScope(tenantId, idempotency),
+      text: `with used as (
+          delete from ca_verifications where tenant_id = $1 and code_hash = $7 returning expires_at),
+        made as (
+          update device_cas set certificate = $4, fingerprint = $5, not_after = $6::bigint
+          where tenant_id = $1 and id = $2 and subject_hash = $3 and exists (select from used where expires_at > $8::bigint)
+          returning id),
+        ${idempotencyCte(9, 'made')}
+        select case when exists (select from made) then 'renewed'
+            when exists (select from used where expires_at > $8::bigint) then 'unknown' else 'no_code' end as outcome`,
+      values: [
+        ...[tenantId, id, subjectHash, certificate, fingerprint, notAfter, codeHash, now],
+        idempotencyParameter(idempotency),
       ],
     });
     return rows[0]?.outcome ?? 'no_code';
@@ -171,18 +192,23 @@ const authorities = (database: Database): Authorities => ({
     return rows.length > 0;
   },
 
-  async delete(tenantId, id) {
+  async delete(tenantId, id, at) {
     const rows = await database.write({
       name: 'device_ca_delete',
       scope: { tenantId },
-      text: 'delete from device_cas where tenant_id = $1 and id = $2 returning id',
-      values: [tenantId, id],
+      text: `with gone as (delete from device_cas where tenant_id = $1 and id = $2 returning id, tenant_id)
+        insert into deleted_cas (id, tenant_id, deleted_at) select id, tenant_id, $3::bigint from gone
+        on conflict (id) do update set deleted_at = excluded.deleted_at returning id`,
+      values: [tenantId, id, at],
     });
     return rows.length > 0;
   },
 });
 
-type Subjects = Pick<DeviceCaStore, 'subject' | 'bind' | 'countRegistered' | 'subjectsOf'>;
+type Subjects = Pick<
+  DeviceCaStore,
+  'subject' | 'bind' | 'unbind' | 'isUnbound' | 'countRegistered' | 'countDevices' | 'subjectsOf'
+>;
 
 const subjects = (database: Database): Subjects => ({
   async subject(caId, commonName) {
@@ -198,19 +224,57 @@ const subjects = (database: Database): Subjects => ({
     const rows = await database.write({
       name: 'ca_subject_bind',
       scope: { tenantId },
-      text: `insert into ca_subjects as s (${subjectColumns})
-        values ($1::uuid, $2, $3::uuid, $4::uuid, $5::uuid, $6::bigint)
-        on conflict (ca_id, common_name) do update
-          set device_id = excluded.device_id, bound_by = excluded.bound_by, bound_at = excluded.bound_at
-          where s.device_id = $7::uuid
-        returning ca_id`,
+      text: `with bound as (
+          insert into ca_subjects as s (${subjectColumns})
+          values ($1::uuid, $2, $3::uuid, $4::uuid, $5::uuid, $6::bigint)
+          on conflict (ca_id, common_name) do update
+            set device_id = excluded.device_id, bound_by = excluded.bound_by, bound_at = excluded.bound_at
+            where s.device_id = $7::uuid
+          returning ca_id),
+        again as (
+          delete from unbound_subjects where ca_id = $1 and common_name = $2 and exists (select from bound))
+        select ca_id from bound`,
       values: [caId, commonName, tenantId, deviceId, boundBy, boundAt, replaced],
+    });
+    return rows.length > 0;
+  },
+
+  async unbind({ caId, commonName, tenantId, deviceId, unboundBy, unboundAt }, since) {
+    const rows = await database.write({
+      name: 'ca_subject_unbind',
+      scope: { tenantId },
+      text: `with gone as (
+          delete from ca_subjects where ca_id = $1 and common_name = $2 and tenant_id = $3 and device_id = $4
+          returning ca_id),
+        unused as (
+          delete from device_certificates where ca_id = $1 and common_name = $2 and device_id = $4
+            and revoked_at is null and first_used_at > $7::bigint and exists (select from gone))
+        insert into unbound_subjects (ca_id, common_name, tenant_id, unbound_by, unbound_at)
+        select $1::uuid, $2, $3::uuid, $5::uuid, $6::bigint from gone
+        on conflict (ca_id, common_name) do update
+          set unbound_by = excluded.unbound_by, unbound_at = excluded.unbound_at
+        returning ca_id`,
+      values: [caId, commonName, tenantId, deviceId, unboundBy, unboundAt, since],
+    });
+    return rows.length > 0;
+  },
+
+  async isUnbound(caId, commonName) {
+    const rows = await database.read({
+      name: 'ca_subject_unbound',
+      text: 'select ca_id from unbound_subjects where ca_id = $1 and common_name = $2',
+      values: [caId, commonName],
     });
     return rows.length > 0;
   },
 
   countRegistered: (caId) =>
     countRows(database, 'ca_subjects_count', 'ca_subjects where ca_id = $1 and bound_by is null', [caId]),
+
+  countDevices: (caId) =>
+    countRows(database, 'ca_devices_count', '(select distinct device_id from ca_subjects where ca_id = $1) as d', [
+      caId,
+    ]),
 
   async subjectsOf(deviceId) {
     const rows = await database.read<SubjectRow>({
@@ -313,8 +377,9 @@ const certificates = (database: Database): Certificates => ({
     const rows = await database.read<{ in_force: boolean }>({
       name: 'device_certificate_in_force',
       text: `select exists (select from device_cas where id = $1 and status = 'active')
-        and exists (select from device_certificates
-          where ca_id = $1 and serial_number = $2 and revoked_at is null) as in_force`,
+        and exists (select from device_certificates c
+          join ca_subjects s on s.ca_id = c.ca_id and s.common_name = c.common_name and s.device_id = c.device_id
+          where c.ca_id = $1 and c.serial_number = $2 and c.revoked_at is null) as in_force`,
       values: [caId, serialNumber],
     });
     return rows[0]?.in_force === true;

@@ -30,6 +30,7 @@ import { keyRestrictionsMigration } from './migrations/0031-key-restrictions.ts'
 import { deviceCasMigration } from './migrations/0032-device-cas.ts';
 import { rowSecurity } from './migrations/0034-row-security.ts';
 import { auditOrder } from './migrations/0036-audit-order.ts';
+import { unboundSubjects } from './migrations/0041-unbound-subjects.ts';
 import { keyGraceMigration } from './migrations/0045-key-grace.ts';
 
 export interface Migration {
@@ -88,6 +89,8 @@ export const migrations: readonly Migration[] = [
   { id: 32, name: 'device certificate authorities', sql: deviceCasMigration, change: 'expand' },
   { id: 34, name: 'row security', sql: rowSecurity, change: 'expand' },
   { id: 36, name: 'audit order', sql: '', indexes: auditOrder, change: 'expand' },
+  // 37 to 40 and 42 to 44 were never released.
+  { id: 41, name: 'unbound subjects', sql: unboundSubjects, change: 'expand' },
   { id: 45, name: 'key grace', sql: keyGraceMigration, change: 'expand' },
 ];
 

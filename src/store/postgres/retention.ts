@@ -16,6 +16,37 @@ const smallestId = (at: EpochMs): string => {
   return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`;
 };
 
+/** CAs that were deleted before `$1` and not registered again. */
+const deletedCas = `select id from deleted_cas d where deleted_at < $1
+  and not exists (select from device_cas c where c.id = d.id)`;
+
+const prunedOfDeletedCas = [
+  [
+    'prune_ca_subjects',
+    `delete from ca_subjects where (ca_id, common_name) in (
+      select ca_id, common_name from ca_subjects where ca_id in (${deletedCas}) limit $2) returning 1 as gone`,
+  ],
+  [
+    'prune_unbound_subjects',
+    `delete from unbound_subjects where (ca_id, common_name) in (
+      select ca_id, common_name from unbound_subjects where ca_id in (${deletedCas}) limit $2) returning 1 as gone`,
+  ],
+  [
+    'prune_device_certificates',
+    `delete from device_certificates where (ca_id, serial_number) in (
+      select ca_id, serial_number from device_certificates c where ca_id in (${deletedCas})
+        and not exists (select from ca_subjects s where s.ca_id = c.ca_id) limit $2) returning 1 as gone`,
+  ],
+  [
+    'prune_deleted_cas',
+    `delete from deleted_cas where id in (
+      select id from deleted_cas d where deleted_at < $1
+        and not exists (select from ca_subjects s where s.ca_id = d.id)
+        and not exists (select from unbound_subjects u where u.ca_id = d.id)
+        and not exists (select from device_certificates c where c.ca_id = d.id) limit $2) returning 1 as gone`,
+  ],
+] as const;
+
 const statements = (now: EpochMs, days: { commands: number; journal: number }, batch: number): Statement[] => [
   {
     // A command with a timer or an undelivered output is not finished, whatever its status.
@@ -115,6 +146,14 @@ const statements = (now: EpochMs, days: { commands: number; journal: number }, b
         select prefix from api_keys where least(revoked_at, expires_at) < $1 limit $2) returning 1 as gone`,
     values: [now - days.journal * DAY_MS, batch],
   },
+  {
+    name: 'prune_ca_verifications',
+    text: `delete from ca_verifications where (tenant_id, code_hash) in (
+        select tenant_id, code_hash from ca_verifications where expires_at < $1 limit $2) returning 1 as gone`,
+    values: [now, batch],
+  },
+  // Of a CA that was deleted, as long as the journal. Bindings first: they do not outlive the revocations.
+  ...prunedOfDeletedCas.map(([name, text]) => ({ name, text, values: [now - days.journal * DAY_MS, batch] })),
   {
     // From the beginning of each chain: a block stays as long as an earlier one. Of each chain at most one batch is read.
     name: 'prune_audit_blocks',

@@ -15,7 +15,7 @@ export type TenantRole = { role: string } | { problem: string };
 const writtenTables = [
   ...['homes', 'rooms', 'groups', 'group_members', 'memories', 'proposals', 'change_requests'],
   ...['users', 'invitations', 'api_keys', 'firmware', 'firmware_keys', 'firmware_signing'],
-  ...['ca_verifications', 'device_cas', 'ca_subjects', 'device_certificates'],
+  ...['ca_verifications', 'device_cas', 'ca_subjects', 'device_certificates', 'unbound_subjects', 'deleted_cas'],
 ];
 
 /**

@@ -15,9 +15,9 @@ function withSessions({ status = 'active' as DeviceCa['status'] | null, faults =
   const fault = () => {
     if (left-- > 0) throw new Error('the store is unavailable');
   };
-  const sessionOf = (certificate: CheckedSession['certificate']): CheckedSession => {
+  const sessionOf = (certificate: CheckedSession['certificate'], deviceId = newId()): CheckedSession => {
     const session = {
-      ...{ tenantId, certificate, ended: false },
+      ...{ tenantId, deviceId, certificate, ended: false },
       end() {
         session.ended = true;
         ended.push(certificate?.serialNumber ?? null);
@@ -52,15 +52,22 @@ function withSessions({ status = 'active' as DeviceCa['status'] | null, faults =
 it('the revocation of one certificate reads once, and ends its session alone', async () => {
   const { caId, checks, revoked, ended, reads } = withSessions();
   revoked.add('A7');
-  await checks.checkCa(caId, 'A7');
+  await checks.checkCa(caId, { serialNumber: 'A7' });
   expect([ended, reads]).toEqual([['A7'], { find: 0, isInForce: 1 }]);
 });
 
 it('the revocation of a certificate without a session reads nothing', async () => {
   const { caId, checks, ended, reads } = withSessions();
-  await checks.checkCa(caId, 'C1');
+  await checks.checkCa(caId, { serialNumber: 'C1' });
   await checks.checkCa(newId());
   expect([ended, reads]).toEqual([[], { find: 0, isInForce: 0 }]);
+});
+
+it('an unbound common name of a device reads once, and ends the session of that device alone', async () => {
+  const { caId, sessions, checks, revoked, ended, reads } = withSessions();
+  for (let n = 0; n < 200; n += 1) revoked.add(`A${n}`);
+  await checks.checkCa(caId, { deviceId: sessions[7]?.deviceId });
+  expect([ended, reads]).toEqual([['A7'], { find: 0, isInForce: 1 }]);
 });
 
 it.each(['inactive', null] as const)('a CA that is %s ends all its sessions after one read', async (status) => {
@@ -82,12 +89,12 @@ it('a fault of the store ends no session while the check is repeated', async () 
   await checks.check(sessions[0] as CheckedSession);
   expect([ended, reads.isInForce]).toEqual([[], 6]);
   revoked.add('A9');
-  await checks.checkCa(caId, 'A9');
+  await checks.checkCa(caId, { serialNumber: 'A9' });
   expect(ended).toEqual(['A9']);
 });
 
 it('a store that stays unavailable ends the session that could not be checked', async () => {
   const { caId, checks, ended, reads } = withSessions({ faults: 100 });
-  await checks.checkCa(caId, 'A9');
+  await checks.checkCa(caId, { serialNumber: 'A9' });
   expect([ended, reads.isInForce]).toEqual([['A9'], 6]);
 });

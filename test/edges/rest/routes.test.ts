@@ -14,6 +14,8 @@ const goesOn: readonly RegExp[] = [
   // A CA of devices is set inactive or deleted, and its certificates are revoked.
   /^(PATCH|DELETE) \/cas\/\{\w+\}$/,
   /^POST \/cas\/\{\w+\}\/revocations$/,
+  // A common name is unbound from its device.
+  /^DELETE \/devices\/\{\w+\}\/certificates$/,
   /^POST \/commands\/\{\w+\}\/cancel$/,
   /^POST \/plans\/\{\w+\}\/cancel$/,
   /^POST \/(confirmations|change-requests|cognition\/proposals)\/\{\w+\}\/refuse$/,

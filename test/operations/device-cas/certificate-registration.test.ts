@@ -62,6 +62,23 @@ describe('a device', () => {
     expect(await service.store.devices.count(mine.tenantId)).toBe(0);
   });
 
+  it('is not registered again for a common name that was unbound, until a person binds it', async () => {
+    const first = await register('lamp-1');
+    const [{ id }] = await devices();
+    const path = `/devices/${id}/certificates`;
+    expect((await mine.call('DELETE', `${path}?ca_id=${ca.id}&common_name=lamp-1`)).status).toBe(204);
+    expect(await register('lamp-1')).toMatchObject({ ok: false, refusal: { code: 'FORBIDDEN' } });
+    expect(await devices()).toHaveLength(1);
+    expect((await mine.call('POST', path, { ca_id: ca.id, common_name: 'lamp-1' })).status).toBe(201);
+    expect(await register('lamp-1')).toEqual(first);
+  });
+
+  it('is registered by a rule whose setter is no longer a member', async () => {
+    const { registration } = ca;
+    await service.store.deviceCas.update({ ...ca, registration: { ...registration, setBy: v7() } as never });
+    expect(await register('lamp-1')).toMatchObject({ ok: true });
+  });
+
   it('whose binding failed is bound at the next sign-in, also at the quota', async () => {
     const bind = vi.spyOn(service.store.deviceCas, 'bind').mockRejectedValueOnce(new Error('The process ended'));
     await expect(register('lamp-1')).rejects.toThrow('The process ended');

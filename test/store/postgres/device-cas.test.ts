@@ -87,8 +87,54 @@ eachStore('device CAs', (backend) => {
     const changed: DeviceCa = { ...ca, name: 'Plant', status: 'inactive' };
     expect([await cas().update({ ...changed, tenantId: newId() }), await cas().update(changed)]).toEqual([false, true]);
     expect(await cas().find(ca.tenantId, ca.id)).toEqual(changed);
-    expect([await cas().delete(newId(), ca.id), await cas().delete(ca.tenantId, ca.id)]).toEqual([false, true]);
-    expect(await cas().delete(ca.tenantId, ca.id)).toBe(false);
+    expect([await cas().delete(newId(), ca.id, 20), await cas().delete(ca.tenantId, ca.id, 20)]).toEqual([false, true]);
+    expect(await cas().delete(ca.tenantId, ca.id, 30)).toBe(false);
+  });
+
+  it('are renewed by their tenant with an open code, which is used up, and keep everything but the certificate', async () => {
+    const ca = await inserted();
+    const { tenantId } = ca;
+    const renewed = { ...ca, certificate: 'PEM 2', fingerprint: 'g', notAfter: 199 };
+    const also = idempotencyRow();
+    const open = (codeHash: string, tenant = tenantId) =>
+      begun(tenant, codeHash, 20).then(() => ({ codeHash, now: 10 }));
+    expect(await cas().renew(renewed, { codeHash: 'none', now: 10 }, also)).toBe('no_code');
+    expect(await cas().renew(renewed, { ...(await open('late')), now: 20 }, also)).toBe('no_code');
+    const other = newId();
+    expect(await cas().renew({ ...renewed, tenantId: other }, await open('other', other), also)).toBe('unknown');
+    expect(await cas().renew({ ...renewed, subjectHash: newId() }, await open('subject'), also)).toBe('unknown');
+    expect([await cas().find(tenantId, ca.id), await backend().store.idempotency.find(also)]).toEqual([ca, null]);
+    const code = await open('code');
+    expect(await cas().renew(renewed, code, also)).toBe('renewed');
+    expect([await cas().find(tenantId, ca.id), await backend().store.idempotency.find(also)]).toEqual([renewed, also]);
+    expect(await cas().renew(renewed, code)).toBe('no_code');
+  });
+
+  it('unbind a subject from its device, without certificates that the device has used since its revocation', async () => {
+    const { id: caId, tenantId } = await inserted();
+    const [deviceId, by] = [newId(), newId()];
+    await cas().bind({ caId, commonName: 'lamp', tenantId, deviceId, boundBy: null, boundAt: 5 }, null);
+    const used = { caId, tenantId, deviceId, commonName: 'lamp', fingerprint: 'f', notAfter: 99 };
+    for (const [serialNumber, at] of [
+      ['01', 1],
+      ['02', 6],
+      ['03', 7],
+    ] as const)
+      await cas().recordCertificate({ ...used, serialNumber }, at, { since: 0, most: 9 });
+    await cas().recordCertificate({ ...used, commonName: 'other', serialNumber: '04' }, 8, { since: 0, most: 9 });
+    await cas().revoke({ tenantId, caId, serialNumber: '03', revokedAt: 8, revokedBy: by, reason: null }, 9);
+    expect([await cas().isInForce(caId, '02'), await cas().isUnbound(caId, 'lamp')]).toEqual([true, false]);
+    const unbinding = { caId, commonName: 'lamp', tenantId, deviceId, unboundBy: by, unboundAt: 9 };
+    expect(await cas().unbind({ ...unbinding, deviceId: newId() }, 1)).toBe(false);
+    expect(await cas().unbind({ ...unbinding, tenantId: newId() }, 1)).toBe(false);
+    expect(await cas().unbind(unbinding, 1)).toBe(true);
+    expect(await cas().unbind(unbinding, 1)).toBe(false);
+    expect([await cas().subject(caId, 'lamp'), await cas().isUnbound(caId, 'lamp')]).toEqual([null, true]);
+    const serials = (await cas().certificatesOf(deviceId)).map(({ serialNumber }) => serialNumber);
+    expect(serials).toEqual(['04', '03', '01']);
+    expect(await cas().isInForce(caId, '01')).toBe(false);
+    await cas().bind({ caId, commonName: 'lamp', tenantId, deviceId, boundBy: by, boundAt: 10 }, null);
+    expect([await cas().isInForce(caId, '01'), await cas().isUnbound(caId, 'lamp')]).toEqual([true, false]);
   });
 
   it('bind a subject to one device, unless that device is replaced', async () => {
@@ -101,6 +147,12 @@ eachStore('device CAs', (backend) => {
     expect([await cas().bind(moved, null), await cas().bind(moved, newId())]).toEqual([false, false]);
     expect(await cas().bind(moved, deviceId)).toBe(true);
     expect([await cas().subject(caId, 'lamp'), await cas().countRegistered(caId)]).toEqual([moved, 0]);
+    for (const [commonName, of] of [
+      ['lamp-2', next],
+      ['lamp-3', deviceId],
+    ] as const)
+      await cas().bind({ ...subject, commonName, deviceId: of }, null);
+    expect([await cas().countDevices(caId), await cas().countDevices(newId())]).toEqual([2, 0]);
   });
 
   it('keep the newest certificates of a device, and all that were used before a time', async () => {
@@ -123,6 +175,7 @@ eachStore('device CAs', (backend) => {
     const used = { caId, serialNumber: '01', tenantId, deviceId, commonName: 'lamp', fingerprint: 'f', notAfter: 99 };
     const revocation = { tenantId, caId, serialNumber: '01', revokedAt: 20, revokedBy: newId(), reason: 'Lost' };
     expect(await cas().isInForce(caId, '01')).toBe(false);
+    await cas().bind({ caId, commonName: 'lamp', tenantId, deviceId, boundBy: null, boundAt: 1 }, null);
     await cas().recordCertificate(used, 5, { since: 0, most: 5 });
     expect(await cas().isInForce(caId, '01')).toBe(true);
     expect(await cas().revoke(revocation, 2)).toBe('revoked');
@@ -143,10 +196,13 @@ eachStore('device CAs', (backend) => {
   it('are in force while they are active', async () => {
     const ca = await inserted();
     const used = { caId: ca.id, serialNumber: '01', tenantId: ca.tenantId, deviceId: newId() };
+    const { caId, tenantId, deviceId } = used;
+    await cas().bind({ caId, commonName: 'a', tenantId, deviceId, boundBy: null, boundAt: 1 }, null);
     await cas().recordCertificate({ ...used, commonName: 'a', fingerprint: 'f', notAfter: 9 }, 5, {
       since: 0,
       most: 5,
     });
+    expect(await cas().isInForce(ca.id, '01')).toBe(true);
     await cas().update({ ...ca, status: 'inactive' });
     expect(await cas().isInForce(ca.id, '01')).toBe(false);
   });

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { commandStatuses } from '../../../src/domain/command.ts';
+import type { DeviceCa } from '../../../src/domain/device-ca.ts';
 import type { IdempotencyRow } from '../../../src/store/contract.ts';
 import type { Database, Statement } from '../../../src/store/postgres/database.ts';
 import { retentionStore } from '../../../src/store/postgres/retention.ts';
@@ -15,6 +16,12 @@ function idAt(at: number): string {
   const hex = at.toString(16).padStart(12, '0');
   return `${hex.slice(0, 8)}-${hex.slice(8)}${newId().slice(13)}`;
 }
+
+const caOf = (): DeviceCa => ({
+  ...{ id: newId(), tenantId: newId(), name: 'Factory', status: 'active', certificate: 'PEM', fingerprint: 'f' },
+  ...{ subjectHash: newId(), publicKeyHash: newId(), subject: 'CN=CA', notAfter: 99, registration: null },
+  ...{ createdBy: newId(), createdAt: 10 },
+});
 
 eachStore('retention', (backend) => {
   const commitAll = (...actors: ReturnType<typeof commandCommit>[]) => backend().store.actors.commit(actors);
@@ -105,6 +112,59 @@ eachStore('retention', (backend) => {
     const tokens = (await identity.revokedTokens(0)).map((token) => token.jti);
     expect(tokens).toEqual(expect.arrayContaining([expired, live]));
     expect(tokens).not.toContain(spent);
+  });
+
+  it('deletes verification codes of CAs that have expired', async () => {
+    const { deviceCas } = backend().store;
+    const [tenantId, createdBy] = [newId(), newId()];
+    for (const [codeHash, expiresAt] of [
+      ['ended', NOW - 1],
+      ['open', NOW],
+    ] as const)
+      await deviceCas.beginVerification({ tenantId, codeHash, createdBy, expiresAt }, 9, NOW - DAY);
+    await prune();
+    const outcomes = [];
+    for (const codeHash of ['ended', 'open'])
+      outcomes.push(await deviceCas.renew({ ...caOf(), tenantId }, { codeHash, now: 0 }));
+    expect(outcomes).toEqual(['no_code', 'unknown']);
+  });
+
+  it('deletes bindings and revocations of CAs that were deleted before, and not registered again', async () => {
+    const { deviceCas } = backend().store;
+    const registered = async (ca: DeviceCa) => {
+      const code = { tenantId: ca.tenantId, codeHash: ca.id, createdBy: ca.createdBy, expiresAt: 20 };
+      await deviceCas.beginVerification(code, 9, 10);
+      expect(await deviceCas.insert(ca, { codeHash: ca.id, now: 10, mostOfSubject: 9 })).toBe('inserted');
+    };
+    const made = async (deletedAt: number | null): Promise<DeviceCa> => {
+      const ca = caOf();
+      const { id: caId, tenantId } = ca;
+      const deviceId = newId();
+      await registered(ca);
+      for (const commonName of ['a', 'b', 'c', 'd'])
+        await deviceCas.bind({ caId, commonName, tenantId, deviceId, boundBy: null, boundAt: 1 }, null);
+      await deviceCas.unbind({ caId, commonName: 'd', tenantId, deviceId, unboundBy: newId(), unboundAt: 2 }, 0);
+      for (const serialNumber of ['01', '02', '03'])
+        await deviceCas.revoke({ tenantId, caId, serialNumber, revokedAt: 1, revokedBy: newId(), reason: null }, 9);
+      if (deletedAt !== null) await deviceCas.delete(tenantId, caId, deletedAt);
+      return ca;
+    };
+    const limit = NOW - days.journal * DAY;
+    const [gone, young, again, live] = [
+      await made(limit - 1),
+      await made(limit),
+      await made(limit - 1),
+      await made(null),
+    ];
+    await registered(again);
+    const keptOf = async ({ id }: DeviceCa) => [
+      ...[await deviceCas.subject(id, 'a'), await deviceCas.subject(id, 'c'), await deviceCas.certificate(id, '03')],
+      (await deviceCas.isUnbound(id, 'd')) || null,
+    ];
+    await prune();
+    expect(await keptOf(gone)).toEqual([null, null, null, null]);
+    for (const kept of [young, again, live]) expect(await keptOf(kept)).not.toContain(null);
+    expect(await prune()).toBe(0);
   });
 });
 

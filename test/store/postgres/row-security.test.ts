@@ -126,7 +126,12 @@ describe.runIf(serverUrl)('row-level security', () => {
       await cas.recordCertificate({ ...used, notAfter: 99 }, 11, { since: 0, most: 5 });
       expect(await cas.revoke(revocation, 5)).toBe('revoked');
       expect(await cas.update({ ...ca, name: 'Other' })).toBe(true);
-      expect(await cas.delete(a, id)).toBe(true);
+      await cas.beginVerification({ tenantId: a, codeHash: 'd', createdBy: newId(), expiresAt: 20 }, 2, 10);
+      expect(await cas.renew({ ...ca, notAfter: 199 }, { codeHash: 'd', now: 10 })).toBe('renewed');
+      const unbinding = { caId: id, commonName: 'lamp', tenantId: a, deviceId, unboundBy: newId(), unboundAt: 12 };
+      expect(await cas.unbind(unbinding, 0)).toBe(true);
+      expect(await cas.bind(subject, null)).toBe(true);
+      expect(await cas.delete(a, id, 13)).toBe(true);
     } finally {
       reads.mockRestore();
       writes.mockRestore();

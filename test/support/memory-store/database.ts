@@ -5,7 +5,7 @@ import type { Proposal } from '../../../src/domain/proposal.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../../src/domain/values.ts';
 import type { AuditRow } from '../../../src/store/contract/audit.ts';
 import type { AuditBlock, ChainPlace } from '../../../src/store/contract/audit-chain.ts';
-import type { CaVerification } from '../../../src/store/contract/device-cas.ts';
+import type { CaVerification, SubjectUnbinding } from '../../../src/store/contract/device-cas.ts';
 import type { FirmwareRelease } from '../../../src/store/contract/firmware.ts';
 import type { UserSession } from '../../../src/store/contract/user-sessions.ts';
 import type {
@@ -94,6 +94,9 @@ const tables = (undo: UndoLog) => ({
   deviceCas: new Table<DeviceCa>(undo),
   /** By `CA/common name`. */
   caSubjects: new Table<BoundSubject>(undo),
+  /** By `CA/common name`. */
+  unboundSubjects: new Table<Omit<SubjectUnbinding, 'deviceId'>>(undo),
+  deletedCas: new Table<{ tenantId: Uuid; deletedAt: EpochMs }>(undo),
   /** By `CA/serial number`. */
   deviceCertificates: new Table<DeviceCertificate>(undo),
   /** By tenant: whether signatures are required. */

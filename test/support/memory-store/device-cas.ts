@@ -1,5 +1,5 @@
 import type { BoundSubject, DeviceCa, DeviceCertificate } from '../../../src/domain/device-ca.ts';
-import type { CaVerification, DeviceCaStore } from '../../../src/store/contract/device-cas.ts';
+import type { CaVerification, DeviceCaStore, SubjectUnbinding } from '../../../src/store/contract/device-cas.ts';
 import { bigint, type Columns, indexedText, jsonb, nullable, oneOf, rowOf, text, uuid } from './columns.ts';
 import { putIdempotency } from './idempotency.ts';
 import type { Session } from './session.ts';
@@ -14,6 +14,9 @@ const caColumns: Columns<DeviceCa> = {
 };
 const subjectColumns: Columns<BoundSubject> = {
   ...{ caId: uuid, commonName: indexedText, tenantId: uuid, deviceId: uuid, boundBy: nullable(uuid), boundAt: bigint },
+};
+const unbindingColumns: Columns<Omit<SubjectUnbinding, 'deviceId'>> = {
+  ...{ caId: uuid, commonName: indexedText, tenantId: uuid, unboundBy: uuid, unboundAt: bigint },
 };
 const certificateColumns: Columns<DeviceCertificate> = {
   ...{ caId: uuid, serialNumber: indexedText, tenantId: uuid, deviceId: nullable(uuid), commonName: nullable(text) },
@@ -56,6 +59,19 @@ export const deviceCaStore = (session: Session): DeviceCaStore => ({
       return 'inserted';
     }),
 
+  renew: (ca, code, idempotency) =>
+    session.write('deviceCas.renew', [ca, code, idempotency], (tables, input, { codeHash, now }, also) => {
+      const { id, tenantId, subjectHash, certificate, fingerprint, notAfter } = input;
+      const used = tables.caVerifications.get(keyOf(tenantId, codeHash));
+      tables.caVerifications.delete(keyOf(tenantId, codeHash));
+      if (used === undefined || used.expiresAt <= now) return 'no_code';
+      const one = tables.deviceCas.get(id);
+      if (one?.tenantId !== tenantId || one.subjectHash !== subjectHash) return 'unknown';
+      tables.deviceCas.set(id, rowOf(caColumns, { ...one, certificate, fingerprint, notAfter }));
+      putIdempotency(tables, also);
+      return 'renewed';
+    }),
+
   list: (tenantId) =>
     session.read('deviceCas.list', [tenantId], (tables, tenantId) =>
       tables.deviceCas.where((one) => one.tenantId === tenantId).sort(byAge),
@@ -92,10 +108,12 @@ export const deviceCaStore = (session: Session): DeviceCaStore => ({
       return true;
     }),
 
-  delete: (tenantId, id) =>
-    session.write('deviceCas.delete', [tenantId, id], (tables, tenantId, id) =>
-      tables.deviceCas.get(id)?.tenantId === tenantId ? tables.deviceCas.delete(id) : false,
-    ),
+  delete: (tenantId, id, at) =>
+    session.write('deviceCas.delete', [tenantId, id, at], (tables, tenantId, id, at) => {
+      if (tables.deviceCas.get(id)?.tenantId !== tenantId) return false;
+      tables.deletedCas.set(id, { tenantId: tables.deletedCas.get(id)?.tenantId ?? tenantId, deletedAt: at });
+      return tables.deviceCas.delete(id);
+    }),
 
   subject: (caId, commonName) =>
     session.read(
@@ -111,8 +129,30 @@ export const deviceCaStore = (session: Session): DeviceCaStore => ({
       const bound = tables.caSubjects.get(key);
       if (bound !== undefined && bound.deviceId !== replaced) return false;
       tables.caSubjects.set(key, { ...row, tenantId: bound?.tenantId ?? row.tenantId });
+      tables.unboundSubjects.delete(key);
       return true;
     }),
+
+  unbind: (unbinding, since) =>
+    session.write('deviceCas.unbind', [unbinding, since], (tables, { deviceId, ...input }, since) => {
+      const row = rowOf(unbindingColumns, input);
+      const key = keyOf(row.caId, row.commonName);
+      const bound = tables.caSubjects.get(key);
+      if (bound?.deviceId !== deviceId || bound.tenantId !== row.tenantId) return false;
+      tables.caSubjects.delete(key);
+      const isForgotten = (one: DeviceCertificate) =>
+        one.caId === row.caId && one.commonName === row.commonName && one.deviceId === deviceId;
+      for (const one of tables.deviceCertificates.where(isForgotten))
+        if (one.revokedAt === null && (one.firstUsedAt ?? 0) > since)
+          tables.deviceCertificates.delete(keyOf(one.caId, one.serialNumber));
+      tables.unboundSubjects.set(key, { ...row, tenantId: tables.unboundSubjects.get(key)?.tenantId ?? row.tenantId });
+      return true;
+    }),
+
+  isUnbound: (caId, commonName) =>
+    session.read('deviceCas.isUnbound', [caId, commonName], (tables, caId, commonName) =>
+      tables.unboundSubjects.has(keyOf(caId, commonName)),
+    ),
 
   countRegistered: (caId) =>
     session.read(
@@ -120,6 +160,12 @@ export const deviceCaStore = (session: Session): DeviceCaStore => ({
       [caId],
       (tables, caId) => tables.caSubjects.where((one) => one.caId === caId && one.boundBy === null).length,
     ),
+
+  countDevices: (caId) =>
+    session.read('deviceCas.countDevices', [caId], (tables, caId) => {
+      const bound = tables.caSubjects.where((one) => one.caId === caId);
+      return new Set(bound.map(({ deviceId }) => deviceId)).size;
+    }),
 
   subjectsOf: (deviceId) =>
     session.read('deviceCas.subjectsOf', [deviceId], (tables, deviceId) =>
@@ -180,8 +226,8 @@ export const deviceCaStore = (session: Session): DeviceCaStore => ({
   isInForce: (caId, serialNumber) =>
     session.read('deviceCas.isInForce', [caId, serialNumber], (tables, caId, serialNumber) => {
       const certificate = tables.deviceCertificates.get(keyOf(caId, serialNumber));
-      return (
-        tables.deviceCas.get(caId)?.status === 'active' && certificate !== undefined && certificate.revokedAt === null
-      );
+      if (certificate === undefined || certificate.revokedAt !== null) return false;
+      const bound = tables.caSubjects.get(keyOf(caId, certificate.commonName ?? ''));
+      return tables.deviceCas.get(caId)?.status === 'active' && bound?.deviceId === certificate.deviceId;
     }),
 });

@@ -74,6 +74,8 @@ type Step = (tables: Tables, batch: number) => number;
 function steps(now: EpochMs, days: { commands: number; journal: number }): Step[] {
   const commands = now - days.commands * DAY_MS;
   const journal = now - days.journal * DAY_MS;
+  const isDeleted = ({ deletedCas, deviceCas }: Tables, caId: string): boolean =>
+    (deletedCas.get(caId)?.deletedAt ?? journal) < journal && !deviceCas.has(caId);
   return [
     (tables, batch) => pruneActors(tables, 'command', commands, batch),
     (tables, batch) => pruneActors(tables, 'plan', commands, batch),
@@ -93,6 +95,21 @@ function steps(now: EpochMs, days: { commands: number; journal: number }): Step[
         const end = Math.min(revokedAt ?? Number.POSITIVE_INFINITY, expiresAt ?? Number.POSITIVE_INFINITY);
         return end < journal;
       }),
+    (tables, batch) => prune(tables.caVerifications, batch, ({ expiresAt }) => expiresAt < now),
+    (tables, batch) => prune(tables.caSubjects, batch, ({ caId }) => isDeleted(tables, caId)),
+    (tables, batch) => prune(tables.unboundSubjects, batch, ({ caId }) => isDeleted(tables, caId)),
+    (tables, batch) => prune(tables.deviceCertificates, batch, ({ caId }) => isDeleted(tables, caId)),
+    (tables, batch) =>
+      prune(
+        tables.deletedCas,
+        batch,
+        ({ deletedAt }, id) =>
+          deletedAt < journal &&
+          [tables.caSubjects, tables.unboundSubjects, tables.deviceCertificates].every(
+            (table: { where(of: (row: { caId: string }) => boolean): unknown[] }) =>
+              table.where(({ caId }) => caId === id).length === 0,
+          ),
+      ),
     (tables, batch) => pruneAuditBlocks(tables, journal, batch),
   ];
 }

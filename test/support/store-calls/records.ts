@@ -334,14 +334,27 @@ const others: Record<string, CallBuilder> = {
     const code = { codeHash: model.name('code', one.c), now: one.at, mostOfSubject: 1 + one.a };
     return ({ deviceCas }) => deviceCas.insert(deviceCaOf(model, one), code, responseOf(model, one.response));
   },
+  renewDeviceCa: (model, one) => {
+    const code = { codeHash: model.name('code', one.c), now: one.at };
+    return ({ deviceCas }) => deviceCas.renew(deviceCaOf(model, one), code, responseOf(model, one.response));
+  },
   updateDeviceCa:
     (model, one) =>
     ({ deviceCas }) =>
       deviceCas.update(deviceCaOf(model, one)),
   deleteDeviceCa:
-    (model, { a, tenant }) =>
+    (model, { a, tenant, at }) =>
     ({ deviceCas }) =>
-      deviceCas.delete(model.id('tenant', tenant), model.id('ca', a)),
+      deviceCas.delete(model.id('tenant', tenant), model.id('ca', a), at),
+  unbindSubject: (model, { a, b, c, tenant, at }) => {
+    const subject = { caId: model.id('ca', a), commonName: model.name('subject', b), unboundAt: at };
+    const by = {
+      tenantId: model.id('tenant', tenant),
+      deviceId: model.id('device', c),
+      unboundBy: model.id('user', c),
+    };
+    return ({ deviceCas }) => deviceCas.unbind({ ...subject, ...by }, c * DAY);
+  },
   bindSubject: (model, { a, b, c, tenant, at, flag }) => {
     const subject = { caId: model.id('ca', a), commonName: model.name('subject', b), boundAt: at };
     return ({ deviceCas }) =>
@@ -377,7 +390,9 @@ const others: Record<string, CallBuilder> = {
         ...{ tenantId: flag ? model.id('tenant', tenant) : null, most: 1 + c },
       }),
       await deviceCas.subject(model.id('ca', a), model.name('subject', b)),
+      await deviceCas.isUnbound(model.id('ca', a), model.name('subject', b)),
       await deviceCas.countRegistered(model.id('ca', a)),
+      await deviceCas.countDevices(model.id('ca', a)),
       await deviceCas.subjectsOf(model.id('device', c)),
       await deviceCas.certificate(model.id('ca', a), model.name('serial', b)),
       await deviceCas.certificatesOf(model.id('device', c)),

@@ -10,6 +10,7 @@ import {
   bindCertificate,
   deviceCertificates,
   revokeCertificate,
+  unbindCertificate,
 } from '../../../operations/device-cas/device-certificates.ts';
 import type { Route } from '../route.ts';
 
@@ -23,4 +24,5 @@ export const deviceCaRoutes: Route[] = [
   { method: 'POST', path: '/cas/{id}/revocations', operation: revokeCertificate, success: 200 },
   { method: 'GET', path: '/devices/{id}/certificates', operation: deviceCertificates, success: 200 },
   { method: 'POST', path: '/devices/{id}/certificates', operation: bindCertificate, success: 201 },
+  { method: 'DELETE', path: '/devices/{id}/certificates', operation: unbindCertificate, success: 204 },
 ];

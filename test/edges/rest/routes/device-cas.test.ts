@@ -61,7 +61,10 @@ describe('a CA', () => {
     expect(status).toBe(201);
     expect(body.ca).toMatchObject({
       ...{ id: body.id, name: 'Factory', status: 'active', subject: 'CN=Test CA', certificate: authority.pem },
-      registration: { ...rule, subject_pattern: null, max_devices: 1_000, set_by: mine.userId },
+      registration: {
+        ...{ ...rule, subject_pattern: null, max_devices: 1_000, set_by: mine.userId, set_by_role: 'owner' },
+        set_at: new Date(service.clock.now()).toISOString(),
+      },
     });
     expect((await mine.call('GET', '/cas')).body.cas).toEqual([body.ca]);
     const changes = { name: 'Plant 2', status: 'inactive', registration: null };
@@ -80,14 +83,95 @@ describe('a CA', () => {
 
   it('is registered once, by one tenant, which is not named', async () => {
     const other = await makeTestTenant(service);
-    expect((await register()).status).toBe(201);
-    const [again, foreign] = [await register(), await register({}, other)];
-    expect([again.status, foreign.status]).toEqual([409, 409]);
-    expect(foreign.body.detail).toBe(again.body.detail);
-    // Another certificate with the same key is the same CA.
-    const renewed = newAuthority({ keys: authority.keys, commonName: 'Renewed CA' });
-    authority = renewed;
-    expect((await register({}, other)).status).toBe(409);
+    const first = await register();
+    expect(first.status).toBe(201);
+    const foreign = await register({}, other);
+    expect([foreign.status, foreign.body.detail]).toEqual([409, 'A CA with this key is registered already.']);
+    // Another certificate with the same key is the same CA, also with the same subject.
+    for (const commonName of ['Test CA', 'Renewed CA']) {
+      authority = newAuthority({ keys: authority.keys, commonName });
+      expect((await register({}, other)).status).toBe(409);
+    }
+    expect((await mine.call('GET', '/cas')).body.cas).toEqual([first.body.ca]);
+  });
+
+  it('is renewed by another certificate with its key and subject, also at the quota, and keeps everything else', async () => {
+    const rule = { home_id: mine.homeId, device_type: 'smart_light' };
+    const { body: first } = await register({ registration: rule });
+    const device = await mine.register();
+    await mine.call('POST', `/devices/${device.device_id}/certificates`, { ca_id: first.id, common_name: 'a' });
+    await mine.call('POST', `/cas/${first.id}/revocations`, { serial_number: '4f2a' });
+    await mine.call('PATCH', `/cas/${first.id}`, { status: 'inactive', name: 'Plant' });
+    const own = authority;
+    for (let n = 1; n < 10; n += 1) {
+      authority = newAuthority({ commonName: `CA ${n}` });
+      expect((await register()).status).toBe(201);
+    }
+    authority = newAuthority({ keys: own.keys, notAfter: service.clock.now() + 7_200_000 });
+    const renewed = await register();
+    expect([renewed.status, renewed.body.status, renewed.body.id]).toEqual([201, 'renewed', first.id]);
+    const { fingerprint, notAfter } = parseCertificate(authority.der) as Certificate;
+    expect(renewed.body.ca).toEqual({
+      ...{ ...first.ca, name: 'Plant', status: 'inactive', certificate: authority.pem, fingerprint },
+      ...{ not_after: new Date(notAfter).toISOString(), bound_devices: 1 },
+    });
+    expect((await mine.call('GET', `/cas/${first.id}`)).body.ca).toEqual(renewed.body.ca);
+    const { subjects } = (await mine.call('GET', `/devices/${device.device_id}/certificates`)).body;
+    expect(subjects).toMatchObject([{ ca_id: first.id, common_name: 'a' }]);
+    expect((await service.store.deviceCas.certificate(first.id, '4F2A'))?.revokedAt).not.toBeNull();
+    const { entries } = (await mine.call('GET', `/audit?subject=ca:${first.id}&action=registerCa`)).body;
+    expect(entries).toMatchObject([{ outcome: 'done' }, { outcome: 'done' }]);
+  });
+
+  it('is renewed only with the proof of possession, with its subject and without a rule', async () => {
+    const { body: first } = await register();
+    const code = await codeOf();
+    const refused = [
+      await send(issue(newAuthority(), code)),
+      await send(issue(authority, 'no code')),
+      await register({ registration: { home_id: mine.homeId, device_type: 'smart_light' } }),
+    ];
+    expect(refused.map(({ status, body }) => [status, pathsOf(body.errors)])).toEqual([
+      ...[
+        [400, ['verification_certificate']],
+        [400, ['verification_certificate']],
+        [400, ['registration']],
+      ],
+    ]);
+    authority = newAuthority({ keys: authority.keys, commonName: 'Another name' });
+    expect((await register()).body.detail).toMatch(/with another subject/);
+    expect((await mine.call('GET', '/cas')).body.cas).toEqual([first.ca]);
+  });
+
+  it('is renewed and registered by concurrent requests one after another', async () => {
+    const { keys } = authority;
+    const attempts = [];
+    for (let n = 1; n <= 4; n += 1) {
+      authority = newAuthority({ keys, notAfter: service.clock.now() + n * 3_600_000 });
+      attempts.push(register());
+    }
+    const answers = await Promise.all(attempts);
+    const statuses = answers.map(({ status, body }) => `${status} ${body.status}`).sort();
+    expect(statuses).toEqual(['201 registered', ...Array(3).fill('201 renewed')]);
+    const { cas } = (await mine.call('GET', '/cas')).body;
+    expect(answers.map(({ body }) => body.ca)).toContainEqual(cas[0]);
+    expect(cas).toHaveLength(1);
+  });
+
+  it('shows who set its rule, and the role that they have now', async () => {
+    const { tokens } = mine;
+    const setBy = tokens.admin as string;
+    const { id: caId } = (await register()).body;
+    const registration = { home_id: mine.homeId, device_type: 'smart_light' };
+    expect((await mine.call('PATCH', `/cas/${caId}`, { registration }, { token: setBy })).status).toBe(200);
+    const setter = async () => (await mine.call('GET', '/cas')).body.cas[0].registration;
+    const { set_by: id, set_by_role: role } = await setter();
+    expect(role).toBe('admin');
+    expect((await mine.call('PATCH', `/tenant/members/${id}`, { role: 'viewer' })).status).toBe(200);
+    expect(await setter()).toMatchObject({ set_by: id, set_by_role: 'viewer' });
+    expect((await mine.call('DELETE', `/tenant/members/${id}`)).status).toBe(204);
+    expect(await setter()).toMatchObject({ set_by: id, set_by_role: null });
+    expect((await mine.call('GET', `/cas/${caId}`)).body.ca.registration).toEqual(await setter());
   });
 
   it('is registered whatever other tenants have registered with its subject', async () => {
@@ -146,8 +230,9 @@ describe('a CA', () => {
       await other.call('DELETE', `/cas/${body.id}`),
       await other.call('POST', `/cas/${body.id}/revocations`, { serial_number: '01' }),
       await other.call('POST', `/devices/${device.device_id}/certificates`, { ca_id: body.id, common_name: 'a' }),
+      await other.call('DELETE', `/devices/${device.device_id}/certificates?ca_id=${body.id}&common_name=a`),
     ];
-    expect(answers.map(({ status }) => status)).toEqual([404, 404, 404, 404, 404]);
+    expect(answers.map(({ status }) => status)).toEqual([404, 404, 404, 404, 404, 404]);
   });
 });
 
@@ -233,5 +318,29 @@ describe('a common name', () => {
     const { subjects } = (await mine.call('GET', `/devices/${two.device_id}/certificates`)).body;
     expect(subjects).toMatchObject([{ ca_id: body.id, common_name: 'a', bound_by: mine.userId }]);
     expect((await mine.call('GET', `/devices/${one.device_id}/certificates`)).body.subjects).toEqual([]);
+  });
+
+  it('is unbound from its device, and then bound to another one', async () => {
+    const { body } = await register();
+    const [one, two] = [await mine.register(), await mine.register()];
+    const bind = (id: string) =>
+      mine.call('POST', `/devices/${id}/certificates`, { ca_id: body.id, common_name: 'ä/ b' });
+    const unbind = (id: string, more = {}) => {
+      const query = new URLSearchParams({ ca_id: body.id, common_name: 'ä/ b', ...more });
+      return mine.call('DELETE', `/devices/${id}/certificates?${query}`);
+    };
+    await bind(one.device_id);
+    const missing = await unbind(two.device_id);
+    expect([missing.status, missing.body.detail]).toEqual([404, 'The common name is not bound to this device.']);
+    expect((await unbind(one.device_id, { common_name: 'b' })).status).toBe(404);
+    expect((await unbind(one.device_id)).status).toBe(204);
+    expect((await unbind(one.device_id)).status).toBe(404);
+    expect((await mine.call('GET', `/devices/${one.device_id}/certificates`)).body.subjects).toEqual([]);
+    expect((await bind(two.device_id)).status).toBe(201);
+    const { entries } = (await mine.call('GET', `/audit?subject=device:${one.device_id}&action=unbindCertificate`))
+      .body;
+    expect(entries.filter(({ outcome }: { outcome: string }) => outcome === 'done')).toMatchObject([
+      { by: mine.userId },
+    ]);
   });
 });
