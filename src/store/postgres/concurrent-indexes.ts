@@ -1,4 +1,4 @@
-import type { Database } from './database.ts';
+import type { Database, Query } from './database.ts';
 
 /** An index on a table that may be large. */
 export interface MigrationIndex {
@@ -13,10 +13,16 @@ const INDEX_LOCK = 7_421_006;
 /**
  * Makes the indexes that do not exist while other sessions read and write the tables (PostgreSQL, "Building Indexes
  * Concurrently"): it waits for transactions that are running, and no transaction waits for it. Resolves to false if
- * another process is making indexes. Can be repeated after an interruption.
+ * another process is making indexes. Can be repeated after an interruption. `onSession` is called in the session that makes
+ * them, before the first statement that may wait.
  */
-export const createIndexes = (database: Database, indexes: readonly MigrationIndex[]): Promise<boolean> =>
+export const createIndexes = (
+  database: Database,
+  indexes: readonly MigrationIndex[],
+  onSession: (query: Query) => Promise<void>,
+): Promise<boolean> =>
   database.session(async (query) => {
+    await onSession(query);
     await query('set lock_timeout = 0');
     // The lock of migrations would be waited for by transactions that this waits for.
     const [lock] = await query<{ held: boolean }>('select pg_try_advisory_lock($1) as held', [INDEX_LOCK]);

@@ -6,6 +6,7 @@ import { createIndexes, createIndexesAlone } from './concurrent-indexes.ts';
 import type { Database, Query } from './database.ts';
 import { FIRST_NODE_EPOCH } from './fence.ts';
 import { type LockRetry, retryWhileLocked } from './lock-retry.ts';
+import { MigrationProgress, type ProgressTimes } from './migration-progress.ts';
 import { type Migration, migrations, schemaLevelOf } from './migrations.ts';
 
 /** The database was changed by another program version, or is unknown to this one. */
@@ -61,6 +62,8 @@ export interface MigrateOptions {
   lockTimeoutMs?: Milliseconds;
   /** Repeats a migration that did not get a lock in time. Default: it throws `StoreUnavailable`. */
   retry?: LockRetry;
+  /** When a migration that takes long is reported to the log of `retry`. */
+  progress?: ProgressTimes;
 }
 
 export interface MigrationResult {
@@ -75,7 +78,9 @@ export interface MigrationResult {
  * since, or if the database requires a newer build, and an `AbortError` if the signal of `retry` aborts.
  */
 export async function migrate(database: Database, options: MigrateOptions = {}): Promise<MigrationResult> {
-  await locked(database, options, { tables: 'migrations, expansions' }, (query) => query(createTables));
+  const fields = { tables: 'migrations, expansions' };
+  const progress = progressOf(database, options, fields);
+  await progress.during(() => locked(database, options, { fields, progress }, (query) => query(createTables)));
   return applyEach(database, options.known ?? migrations, options);
 }
 
@@ -101,42 +106,55 @@ async function applyEach(
   let applied = 0;
   const waiting: Migration[] = [];
   for (const migration of wanted) {
-    if (!database.embedded) await makeIndexes(database, migration, options);
-    const text = database.embedded ? migration.sql + createIndexesAlone(migration.indexes ?? []) : migration.sql;
-    const run = (query: Query) => apply(query, migration, text, { known, shared });
-    const outcome = await locked(database, options, { migration: migration.id }, run);
+    const progress = progressOf(database, options, { migration: migration.id, name: migration.name });
+    const outcome = await progress.during(async () => {
+      if (!database.embedded) await makeIndexes(database, migration, options, progress);
+      const text = database.embedded ? migration.sql + createIndexesAlone(migration.indexes ?? []) : migration.sql;
+      const run = (query: Query) => apply(query, migration, text, { known, shared });
+      return locked(database, options, { fields: { migration: migration.id }, progress }, run);
+    });
     if (outcome === 'applied') applied += 1;
     if (outcome === 'waiting') waiting.push(migration);
   }
   return { applied, waiting };
 }
 
+const progressOf = (database: Database, { retry, progress }: MigrateOptions, fields: object): MigrationProgress =>
+  new MigrationProgress(database, retry?.log ?? null, fields, progress);
+
 /** Resolves when the indexes of the migration exist, made by this process or another one. */
-async function makeIndexes(database: Database, { id, indexes }: Migration, { retry }: MigrateOptions): Promise<void> {
+async function makeIndexes(
+  database: Database,
+  { id, indexes }: Migration,
+  { retry }: MigrateOptions,
+  progress: MigrationProgress,
+): Promise<void> {
   if (indexes === undefined) return;
   for (let attempts = 1; ; attempts++) {
     if ((await appliedMigrations(database)).has(id)) return;
     const names = indexes.map(({ name }) => name);
     retry?.log.info({ migration: id, indexes: names }, 'schema: making indexes');
-    const attempt = () => createIndexes(database, indexes);
+    const attempt = () => createIndexes(database, indexes, (query) => progress.runsIn(query));
     // It can be in a deadlock with a transaction that locks the table.
     const fields = { migration: id };
     if (await (retry === undefined ? attempt() : retryWhileLocked(attempt, retry, LOCK_PAUSES, fields))) return;
+    progress.waitsFor('another process makes the indexes');
     await pause(backoffDelay(attempts, LOCK_PAUSES, 'half'), undefined, retry && { signal: retry.signal });
   }
 }
 
-/** Serializes processes that start at the same time. `fields` describe the change in the log. */
+/** Serializes processes that start at the same time. `fields` describe the change in the log when it is repeated. */
 function locked<T>(
   database: Database,
   { lockTimeoutMs, retry }: MigrateOptions,
-  fields: object,
+  { fields, progress }: { fields: object; progress: MigrationProgress },
   run: (query: Query) => Promise<T>,
 ): Promise<T> {
   const attempt = () =>
     database.transaction(async (query) => {
       // Another process may be migrating, and a large table may take long.
       await query('set local statement_timeout = 0');
+      await progress.runsIn(query);
       await query('select pg_advisory_xact_lock($1)', [MIGRATION_LOCK]);
       if (lockTimeoutMs !== undefined) await query(`set local lock_timeout = ${lockTimeoutMs}`);
       return run(query);

@@ -5,7 +5,7 @@ import { sharedOwnership } from '../../../src/store/lock/shared-ownership.ts';
 import { connectPostgres } from '../../../src/store/postgres/connect.ts';
 import type { Database } from '../../../src/store/postgres/database.ts';
 import { SCHEMA_LOCK_TIMEOUT_MS } from '../../../src/store/postgres/lock-retry.ts';
-import { type MigrateOptions, migrate, SchemaMismatch } from '../../../src/store/postgres/migrate.ts';
+import { MIGRATION_LOCK, type MigrateOptions, migrate, SchemaMismatch } from '../../../src/store/postgres/migrate.ts';
 import { type Migration, migrations, SCHEMA_LEVEL } from '../../../src/store/postgres/migrations.ts';
 import { WaitingContracts } from '../../../src/store/postgres/waiting-contracts.ts';
 import { eventually } from '../../support/clock.ts';
@@ -229,6 +229,84 @@ describe.runIf(serverUrl)('the migrations of the audit log', () => {
       { name: 'audit_in_order', valid: true },
       { name: 'journal_in_order', valid: true },
     ]);
+  });
+
+  it('report repeatedly that an index waits for a transaction, and how long the migration took', async () => {
+    const { url, database, other } = await openBefore();
+    await migrate(database, { known: migrations.filter(({ indexes }) => indexes === undefined) });
+    const writer = new pg.Client({ connectionString: url, application_name: 'nightly report' });
+    await writer.connect();
+    closing.push(() => writer.end());
+    await writer.query(`begin; ${entry(1)}`);
+    const pid = (await writer.query('select pg_backend_pid() as pid')).rows[0].pid;
+    const { log, lines } = recordingLog();
+    const progress = { afterMs: 20, repeatMs: 20 };
+    const migrated = migrate(database, { retry: { log, signal: never }, progress });
+    const of36 = (text: string) => lines.filter(({ fields, message }) => fields.migration === 36 && message === text);
+    const waits = () => of36('schema: migration is waiting');
+    await eventually(() => waits().length >= 3);
+    expect(waits().at(-1)).toMatchObject({
+      level: 'warn',
+      fields: {
+        ...{ migration: 36, name: 'audit order', reason: 'a lock of another session' },
+        blocked_by: expect.arrayContaining([{ pid, application: 'nightly report', transaction_s: expect.any(Number) }]),
+      },
+    });
+    expect(lines).toContainEqual({
+      level: 'info',
+      fields: { migration: 36, name: 'audit order' },
+      message: 'schema: migration is running',
+    });
+    // Another node starts meanwhile.
+    const second = recordingLog();
+    const also = migrate(other, { retry: { log: second.log, signal: never }, progress });
+    await eventually(() =>
+      second.lines.find(
+        ({ fields }) => fields.reason === 'another process makes the indexes' && fields.migration === 36,
+      ),
+    );
+    await writer.query('commit');
+    await Promise.all([migrated, also]);
+    expect(of36('schema: long migration has ended')).toMatchObject([
+      { level: 'info', fields: { duration_ms: expect.any(Number) } },
+    ]);
+  });
+
+  it('report that they wait for a process that migrates', async () => {
+    const { url, database } = await openBefore();
+    const holder = new pg.Client({ connectionString: url });
+    await holder.connect();
+    closing.push(() => holder.end());
+    await holder.query(`select pg_advisory_lock(${MIGRATION_LOCK})`);
+    const { log, lines } = recordingLog();
+    const migrated = migrate(database, { retry: { log, signal: never }, progress: { afterMs: 20, repeatMs: 20 } });
+    await eventually(() => lines.filter(({ message }) => message === 'schema: migration is waiting').length >= 2);
+    await holder.query(`select pg_advisory_unlock(${MIGRATION_LOCK})`);
+    await migrated;
+  });
+
+  it('report nothing while they are quick', async () => {
+    const { database } = await openBefore();
+    const { log, lines } = recordingLog();
+    // Never reached.
+    await migrate(database, { retry: { log, signal: never }, progress: { afterMs: 10 ** 8, repeatMs: 10 ** 8 } });
+    expect(lines.filter(({ message }) => message !== 'schema: making indexes')).toEqual([]);
+  });
+
+  it('count CAs that were deleted before as deleted now', async () => {
+    const { database } = await openBefore();
+    await migrate(database, { known: migrations.filter(({ id }) => id < 41) });
+    const [ca, tenant] = ['00000000-0000-7000-8000-00000000000a', '00000000-0000-7000-8000-00000000000b'];
+    await database.write({
+      text: `insert into device_certificates (ca_id, serial_number, tenant_id, revoked_at)
+        values ('${ca}', '01', '${tenant}', 1), ('${ca}', '02', '${tenant}', 1)`,
+    });
+    await migrate(database);
+    const found = await database.read({
+      text: `select id, tenant_id, deleted_at between extract(epoch from now()) * 1000 - 600000 and
+        extract(epoch from now()) * 1000 + 1 as now from deleted_cas`,
+    });
+    expect(found).toEqual([{ id: ca, tenant_id: tenant, now: true }]);
   });
 
   it('read no table that may be large while they lock it', () => {
