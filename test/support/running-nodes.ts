@@ -5,6 +5,7 @@ import { issueToken, type StartOptions } from '../../src/main.ts';
 import { PLATFORM_SCOPE } from '../../src/services/tokens.ts';
 import { eventually } from './clock.ts';
 import { type Deployment, makePostgresDeployment } from './deployment.ts';
+import { freePort } from './programs.ts';
 import { type ApiClient, makeApiClient } from './service.ts';
 import { freePorts, newOwner, type Ports, type ServiceProcess, startServiceProcess } from './spawn-service.ts';
 import { sql } from './write-oracle.ts';
@@ -13,6 +14,8 @@ import { sql } from './write-oracle.ts';
 export interface RunningNode extends ServiceProcess {
   ports: Ports;
   url: string;
+  /** Of MQTT by TLS, if the nodes have a certificate. */
+  mqttTlsPort: number | null;
 }
 
 /** The owner of a tenant with a home, as a client of one node. */
@@ -53,10 +56,12 @@ export class RunningNodes {
   /** One more node, in addition or in place of one that has ended. */
   async add(more: Record<string, string> = {}): Promise<RunningNode> {
     const ports = await freePorts();
-    const process = startServiceProcess(this.#deployment, { ...NODE_ENV, ...this.#env, ...more, ...ports });
+    const mqttTlsPort = this.#env.TLS_CERT === undefined ? null : await freePort();
+    const env = { ...NODE_ENV, ...this.#env, ...(mqttTlsPort !== null && { MQTT_TLS_PORT: `${mqttTlsPort}` }) };
+    const process = startServiceProcess(this.#deployment, { ...env, ...more, ...ports });
     const url = await process.listening;
     await process.active;
-    const node = { ...process, ports, url };
+    const node = { ...process, ports, url, mqttTlsPort };
     this.nodes.push(node);
     return node;
   }
