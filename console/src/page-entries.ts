@@ -86,6 +86,10 @@ export const pageEntries: readonly PageEntry[] = [
     load: () => import('./administration/firmware.tsx').then(({ FirmwarePage }) => FirmwarePage),
   },
   {
+    ...{ path: '/cas', label: 'Device CAs', icon: 'certificate', group: 'Govern', role: 'admin' },
+    load: () => import('./administration/device-cas.tsx').then(({ DeviceCasPage }) => DeviceCasPage),
+  },
+  {
     ...{ path: '/policy', label: 'Policy', icon: 'policy', group: 'Govern', role: 'admin' },
     load: () => import('./administration/policy.tsx').then(({ PolicyPage }) => PolicyPage),
   },

@@ -3,6 +3,7 @@ import { useNow } from './clock.ts';
 // Times in the user's time zone and language.
 
 const dateTimeFormat = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+const dateFormat = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
 const timeFormat = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
 const relative = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' });
 
@@ -35,6 +36,13 @@ export function Time({ at, exact = false }: { at: string | number | null; exact?
     </time>
   );
 }
+
+/** A day in the past or the future, with the full time as tooltip. */
+export const Day = ({ at }: { at: string }) => (
+  <time dateTime={at} title={`${fullTime(at)} ${zone}`}>
+    {dateFormat.format(new Date(at))}
+  </time>
+);
 
 const twoDigits = (value: number): string => `${value}`.padStart(2, '0');
 
