@@ -91,7 +91,8 @@ export const messageRefusals = {
   SESSION_MISMATCH: '`client_id` does not match the session',
   TIMESTAMP_SKEWED: '`timestamp` is more than five minutes off',
   SIGNATURE_INVALID: 'The signature is wrong, or `key_version` does not match the key that opened the session',
-  PAYLOAD_HASH_MISMATCH: '`payload_hash` is not the SHA-256 of the canonical payload',
+  PAYLOAD_HASH_MISMATCH:
+    '`payload_hash` is neither the SHA-256 of the bytes of `payload` nor that of its canonical form',
   SEQUENCE_REUSED: 'Another message used the sequence number: send `hello` and continue after `last_sequence`',
   SEQUENCE_TOO_OLD:
     'The sequence number is below the window of the last 64: send `hello` and continue after `last_sequence`',

@@ -15,7 +15,7 @@ export interface CanonicalFields {
   timestamp: number;
   nonce: string;
   message_type: string;
-  /** SHA-256 of the payload's canonical form, lower-case hex. */
+  /** SHA-256 of the payload's canonical form, or of its bytes in a message from a device; lower-case hex. */
   payload_hash: string;
 }
 

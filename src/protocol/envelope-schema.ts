@@ -40,7 +40,12 @@ const properties: JsonObject = {
   timestamp: { ...countSchema, description: "Epoch milliseconds, within five minutes of the receiver's clock" },
   nonce: { ...text, description: 'Fresh random text; 12 random bytes in base64url are sufficient' },
   message_type: text,
-  payload_hash: { ...text, description: 'SHA-256, in lower-case hex, of the payload in its RFC 8785 (JCS) form' },
+  payload_hash: {
+    ...text,
+    description:
+      'SHA-256, in lower-case hex. In messages from the device: of the bytes of `payload` as they are in the message, ' +
+      'without the white space around them, or of its RFC 8785 (JCS) form. In messages from the cloud: of the JCS form.',
+  },
   payload: { type: 'object', description: 'Unknown fields are ignored' },
   key_version: { ...countSchema, minimum: 1, description: 'Version of the key that opened the session' },
   signature: {

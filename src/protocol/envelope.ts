@@ -1,3 +1,4 @@
+import { rawMember } from '../domain/json/raw-member.ts';
 import { parseJson } from '../domain/json/strict.ts';
 import type { MessageRefusalCode } from '../domain/refusals.ts';
 import type { EpochMs, Json, JsonObject } from '../domain/values.ts';
@@ -63,7 +64,10 @@ export function checkMessage(
   channel: DeviceChannel,
   now: EpochMs,
 ): CheckedMessage<DevicePayload, MessageIdentity> | MessageRefusal {
-  const rules: Rules = { session, keys: [session.key], keyVersion: session.keyVersion, types: [channel], now };
+  const rules: Rules = {
+    ...{ session, keys: [session.key], keyVersion: session.keyVersion, types: [channel], now },
+    acceptsBytesAsSent: true,
+  };
   const checked = check(bytes, rules, (payload) => readDevicePayload(channel, payload));
   if (!checked.ok) return checked;
   const { message_id, sequence_number, timestamp } = checked.fields;
@@ -76,7 +80,10 @@ export function checkCloudMessage(
   session: Pick<MessageSession, 'deviceId' | 'tenantId' | 'clientId'> & { keys: readonly VerifyingKey[] },
   now: EpochMs,
 ): CheckedMessage<CloudPayload> | MessageRefusal {
-  const rules: Rules = { session, keys: session.keys, keyVersion: null, types: cloudMessageTypes, now };
+  const rules: Rules = {
+    ...{ session, keys: session.keys, keyVersion: null, types: cloudMessageTypes, now },
+    acceptsBytesAsSent: false,
+  };
   return check(bytes, rules, (payload, type) => readCloudPayload(type as CloudMessageType, payload));
 }
 
@@ -128,6 +135,8 @@ interface Rules {
   keyVersion: number | null;
   types: readonly string[];
   now: EpochMs;
+  /** Whether `payload_hash` may be that of the payload's bytes as well. The service itself sends the canonical form. */
+  acceptsBytesAsSent: boolean;
 }
 
 interface Envelope {
@@ -170,10 +179,30 @@ function check<Content>(
   }
   const { canonical } = json;
   const payloadDigest = canonical === undefined ? payloadHash(payload) : sha256Hex(canonical);
-  if (fields.payload_hash !== payloadDigest)
-    return refuse('PAYLOAD_HASH_MISMATCH', 'payload_hash does not match payload');
-  const content = read(payload, fields.message_type);
-  return { ok: true, fields, payload, keyVersion, content, ...(canonical === undefined ? {} : { canonical }) };
+  if (fields.payload_hash === payloadDigest) {
+    const content = read(payload, fields.message_type);
+    return { ok: true, fields, payload, keyVersion, content, ...(canonical === undefined ? {} : { canonical }) };
+  }
+  if (!rules.acceptsBytesAsSent) return refuse('PAYLOAD_HASH_MISMATCH', 'payload_hash does not match payload');
+  // The bytes of a canonical payload have the hash that was just compared.
+  const asSent = canonical === undefined ? payloadAsSent(bytes, fields.payload_hash) : null;
+  if (asSent === null) {
+    const reason = "payload_hash is neither that of the payload's bytes nor that of its canonical form";
+    return refuse('PAYLOAD_HASH_MISMATCH', reason);
+  }
+  return { ok: true, fields, payload: asSent, keyVersion, content: read(asSent, fields.message_type) };
+}
+
+/**
+ * The payload if its bytes in the message have this hash, otherwise null. It is parsed from the hashed bytes, so that
+ * the value that takes effect is the one that was signed, whatever the search for the bytes returns.
+ */
+function payloadAsSent(message: Uint8Array | string, expectedHash: string): JsonObject | null {
+  const raw = rawMember(typeof message === 'string' ? Buffer.from(message) : message, 'payload');
+  if (raw === null || sha256Hex(raw) !== expectedHash) return null;
+  const json = parseJson(raw);
+  if (!json.ok || typeof json.value !== 'object' || json.value === null || Array.isArray(json.value)) return null;
+  return json.value;
 }
 
 /** The envelope, or the reason why it is malformed. Unknown fields are not signed and are ignored. */

@@ -214,15 +214,71 @@ describe('checkMessage', () => {
     '{"state":{"a": 1}}',
     '{ "state":{}}',
     '{"state":{},"full":true}',
-  ])('accepts only the hash of the canonical form if the payload is written %s', (text) => {
-    const canonical = payloadHash(JSON.parse(text) as JsonObject);
-    expect(canonical).not.toBe(sha256Hex(text));
-    const checked = check(written(text, canonical));
-    expect(checked).toMatchObject({ ok: true, payload: JSON.parse(text) });
-    expect(checked).not.toHaveProperty('message.canonical');
-    expect(check(written(text, sha256Hex(text)))).toMatchObject({
+  ])(
+    'accepts the hash of the canonical form and that of the bytes, and no other, if the payload is written %s',
+    (text) => {
+      const canonical = payloadHash(JSON.parse(text) as JsonObject);
+      expect(canonical).not.toBe(sha256Hex(text));
+      for (const hash of [canonical, sha256Hex(text)]) {
+        const checked = check(written(text, hash));
+        expect(checked).toMatchObject({ ok: true, payload: JSON.parse(text), content: { ok: true } });
+        expect(checked).not.toHaveProperty('canonical');
+        expect(check(written(text, hash).toString())).toEqual(checked);
+        // White space around the payload belongs to the envelope.
+        expect(check(written(` ${text}\n`, hash))).toEqual(checked);
+      }
+      for (const hash of [sha256Hex(` ${text}`), sha256Hex(text).toUpperCase(), '']) {
+        expect(check(written(text, hash))).toMatchObject({
+          code: 'PAYLOAD_HASH_MISMATCH',
+          reason: "payload_hash is neither that of the payload's bytes nor that of its canonical form",
+          signatureValid: true,
+        });
+      }
+    },
+  );
+
+  it('accepts the hash of the bytes for no other value, and not where strict parsing refuses the message', () => {
+    const text = '{"state":{"t":25.0}}';
+    expect(check(written('{"state":{"t":25.1}}', sha256Hex(text)))).toMatchObject({ code: 'PAYLOAD_HASH_MISMATCH' });
+    expect(check(written('{"state":{"t":25}}', sha256Hex(text)))).toMatchObject({ code: 'PAYLOAD_HASH_MISMATCH' });
+    const refused: [string, string][] = [
+      ['{"state":{"t":25.0,"t":26.0}}', 'a key is repeated'],
+      ['{"state":{"t":1e400}}', 'a number is out of range'],
+      ['{"state":{"t":"\\ud800"}}', 'a string contains a lone surrogate'],
+      ['{"state":{"t":"\\u0000"}}', 'a string contains U+0000'],
+      [`${'{"state":'.repeat(32)}1${'}'.repeat(32)}`, 'nested too deeply'],
+    ];
+    for (const [payload, reason] of refused) {
+      expect(check(written(payload, sha256Hex(payload)))).toMatchObject({ code: 'MALFORMED', reason });
+    }
+  });
+
+  it('accepts the hash of the bytes in a session with Ed25519', () => {
+    const text = '{"state": {"t": 25.0}}';
+    const seed = newDeviceSecret();
+    const { payload: _, ...head } = JSON.parse(sent({ payload_hash: sha256Hex(text) })) as JsonObject;
+    const signature = signText(signingKey('ed25519', seed), canonicalString(head as unknown as CanonicalFields));
+    const bytes = Buffer.from(`{"payload":${text},${JSON.stringify({ ...head, signature }).slice(1)}`);
+    const key = verifyingKey('ed25519', publicKeyFromSeed(seed));
+    expect(checkMessage(bytes, { ...session, key }, 'state', now)).toMatchObject({
+      ok: true,
+      payload: { state: { t: 25 } },
+    });
+    const changed = Buffer.from(bytes.toString().replace('25.0', '25.5'));
+    expect(checkMessage(changed, { ...session, key }, 'state', now)).toMatchObject({ code: 'PAYLOAD_HASH_MISMATCH' });
+  });
+
+  it('accepts only the hash of the canonical form in a message to a device', () => {
+    const text = '{"code":"MALFORMED", "message_id":null}';
+    const toDevice = (hash: string) => {
+      const change = { payload_hash: hash, message_type: 'error' };
+      const { payload: _, ...head } = JSON.parse(sent(change)) as JsonObject;
+      return Buffer.from(`${JSON.stringify(head).slice(0, -1)},"payload":${text}}`);
+    };
+    const receiver = { ...ids, keys: [session.key] };
+    expect(checkCloudMessage(toDevice(payloadHash(JSON.parse(text))), receiver, now)).toMatchObject({ ok: true });
+    expect(checkCloudMessage(toDevice(sha256Hex(text)), receiver, now)).toMatchObject({
       code: 'PAYLOAD_HASH_MISMATCH',
-      signatureValid: true,
     });
   });
 

@@ -44,6 +44,8 @@ interface Vectors {
   service_ed25519_seed: string;
   vectors: Vector[];
   refusals: RefusalVector[];
+  /** Messages whose hash is over the bytes of the payload, which are not its canonical form. */
+  hashed_as_sent: (Omit<RefusalVector, 'code'> & { payload_text: string })[];
 }
 
 const folder = new URL('../vectors/', import.meta.url);
@@ -193,6 +195,23 @@ describe('refused messages', () => {
       expect(checked).toMatchObject({ code, messageId: sent.message_id });
       expect(checked.signatureValid).toBe(code !== 'SIGNATURE_INVALID');
     }
+  });
+});
+
+describe('messages with the hash of the bytes sent', () => {
+  it.each(file.hashed_as_sent)('$name', ({ session, message, payload_text: text }) => {
+    const ids = { deviceId: session.device_id, tenantId: session.tenant_id, clientId: session.client_id };
+    const key = verifyingKey('hmac-sha256', session.device_secret);
+    const receiver = { ...ids, key, keyVersion: session.key_version };
+    const { channel, now } = session;
+    const payload = JSON.parse(text) as JsonObject;
+    expect(canonicalPayload(payload)).not.toBe(text);
+    const checked = checkMessage(Buffer.from(message), receiver, channel, now);
+    expect(checked).toMatchObject({ ok: true, payload, content: { ok: true } });
+    expect(checkWithFallback(Buffer.from(message), receiver, channel, now)).toEqual(checked);
+    const changed = Buffer.from(message.replace(text, canonicalPayload(payload)));
+    expect(checkMessage(changed, receiver, channel, now)).toMatchObject({ code: 'PAYLOAD_HASH_MISMATCH' });
+    expect(checkCloudMessage(message, { ...ids, keys: [key] }, now)).toMatchObject({ ok: false });
   });
 });
 
