@@ -1,5 +1,5 @@
 import { execFile, spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -41,15 +41,49 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
+const keyFile = (device: Record<string, string>) => join(folder, `${device.device_id}.json`);
+
+/** Replaces the file at once: the device may read it at any moment. */
+function writeKey(device: Record<string, string>, answer: Record<string, unknown>): void {
+  writeFileSync(`${keyFile(device)}.next`, JSON.stringify(answer));
+  renameSync(`${keyFile(device)}.next`, keyFile(device));
+}
+
 const environment = (device: Record<string, string>) => ({
   PATH: process.env.PATH ?? '',
   HOST: '127.0.0.1',
   PORT: new URL(device.mqtt_url ?? '').port,
   DEVICE_ID: device.device_id ?? '',
   TENANT_ID: device.tenant_id ?? '',
-  DEVICE_SECRET: device.device_secret ?? '',
+  KEY_FILE: keyFile(device),
   STATE_DIR: folder,
 });
+
+function shellScript(): string {
+  const script = join(folder, 'light.sh');
+  writeFileSync(script, codeBlock(page.slice(page.indexOf('\n## In shell')), 'sh'));
+  return script;
+}
+
+async function rotate(device: Record<string, string>): Promise<Record<string, unknown>> {
+  const { status, body } = await owner.post(`/v1/device/${device.device_id}/rotate-secret`, {});
+  expect(status).toBe(200);
+  return body;
+}
+
+async function setBrightness(device: Record<string, string>, level: number): Promise<string> {
+  const request = { action: 'set_brightness', params: { level } };
+  const { status, body } = await owner.post(`/v1/device/${device.device_id}/command`, request);
+  expect(status).toBe(202);
+  return body.command_id;
+}
+
+/** Whether the device has used the key of this version. */
+async function hasUsed(device: Record<string, string>, version: number): Promise<boolean> {
+  const { body } = await owner.get(`/v1/device/${device.device_id}/key-history`);
+  const key = body.keys.find((one: { key_version: number }) => one.key_version === version);
+  return key.last_used_at !== null;
+}
 
 testDocument(path);
 
@@ -62,8 +96,8 @@ describe('the device documentation', () => {
 
   it.runIf(hasShellTools)('has a working device in shell that carries out one command per run', async () => {
     const device = await register(owner);
-    const script = join(folder, 'light.sh');
-    writeFileSync(script, codeBlock(page.slice(page.indexOf('\n## In shell')), 'sh'));
+    writeKey(device, device);
+    const script = shellScript();
     for (const [action, params, state] of [
       ['set_brightness', { level: 70 }, { on: true, brightness: 70 }],
       ['turn_off', {}, { on: false, brightness: 70 }],
@@ -77,6 +111,32 @@ describe('the device documentation', () => {
     }
     expect(readFileSync(join(folder, 'sequence'), 'utf8').trim()).toBe('3');
   });
+
+  it.runIf(hasShellTools)(
+    'has a device in shell that survives rotations while it waits and while it is off',
+    async () => {
+      const device = await register(owner);
+      writeKey(device, device);
+      const env = { ...environment(device), STATE_DIR: mkdtempSync(join(folder, 'rotated-')) };
+      const carryOut = () => run('sh', [shellScript()], { env, timeout: 25_000 });
+      const succeeds = (id: string) => waitForCommand(owner, id, (one) => one.status === 'succeeded');
+
+      const waiting = carryOut();
+      await eventually(() => hasUsed(device, 1));
+      writeKey(device, await rotate(device));
+      const first = await setBrightness(device, 10);
+      expect((await waiting).stdout).toContain('did set_brightness');
+      await succeeds(first);
+      expect(await hasUsed(device, 2)).toBe(true);
+
+      await rotate(device);
+      writeKey(device, await rotate(device));
+      const second = await setBrightness(device, 20);
+      expect((await carryOut()).stdout).toContain('did set_brightness');
+      await succeeds(second);
+      expect(await hasUsed(device, 4)).toBe(true);
+    },
+  );
 
   describe.for(pahos)('with $name', ({ major, python, path }) => {
     const test = it.runIf(python !== null);
@@ -97,6 +157,7 @@ describe('the device documentation', () => {
 
     test('has a working device in Python that stays connected', async () => {
       const device = await register(owner);
+      writeKey(device, device);
       const script = join(folder, 'light.py');
       writeFileSync(script, codeBlock(page, 'python'));
       const env = { ...environment(device), ...settings };
@@ -116,6 +177,35 @@ describe('the device documentation', () => {
         );
         expect(done.timeline.map((entry: { status: string }) => entry.status)).toContain('acknowledged');
         expect((await state()).state).toEqual({ on: true, brightness: 30 });
+      } finally {
+        child.kill();
+      }
+    });
+
+    test('has a device in Python that writes 25.0, and survives rotations while it runs and while it is off', async () => {
+      const device = await register(owner);
+      writeKey(device, device);
+      const script = join(folder, 'rotated.py');
+      writeFileSync(script, codeBlock(page, 'python').replace('"brightness": 0}', '"brightness": 25.0}'));
+      const env = { ...environment(device), ...settings };
+      const start = () => spawn(command, [script], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+      const reported = async () => (await owner.get(`/v1/devices/${device.device_id}`)).body.device.state.brightness;
+      const obeys = async (level: number) => {
+        const id = await setBrightness(device, level);
+        await waitForCommand(owner, id, (one) => one.verification.status === 'verified');
+      };
+      let child = start();
+      try {
+        await eventually(async () => (await reported()) === 25, 8_000);
+        writeKey(device, await rotate(device));
+        await eventually(() => hasUsed(device, 2), 8_000);
+        await obeys(30);
+        child.kill();
+        await rotate(device);
+        writeKey(device, await rotate(device));
+        child = start();
+        await eventually(() => hasUsed(device, 4), 8_000);
+        await obeys(40);
       } finally {
         child.kill();
       }
