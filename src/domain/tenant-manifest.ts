@@ -102,14 +102,26 @@ export function withClassFloors(manifest: Manifest): Manifest {
 function stateErrors({ expectedState, paramSchema }: Capability, at: string): FieldError[] {
   if (expectedState === undefined) return [];
   const params = isObject(paramSchema.properties) ? paramSchema.properties : {};
-  return [...new Set(paramsIn(expectedState))].flatMap((name) => {
-    const path = `${at}.expectedState`;
+  const path = `${at}.expectedState`;
+  const unknown = [...new Set(unknownOperatorsIn(expectedState))].map((name) => ({
+    path,
+    message: `'${name}' is not supported: the only name with a dollar sign is {"$param": "<name>"}, alone in its object`,
+  }));
+  const errors = [...new Set(paramsIn(expectedState))].flatMap((name) => {
     if (!Object.hasOwn(params, name)) return [{ path, message: `'${name}' is not a parameter of this action` }];
     const schema = params[name] as Json;
     // The expected state is stored, shown in previews and compared with the reported state.
     if (isObject(schema) && hasWriteOnly(schema)) return [{ path, message: `'${name}' is write-only` }];
     return [];
   });
+  return [...unknown, ...errors];
+}
+
+/** Names with a dollar sign in front that are no reference to a parameter: commands with them would never be verified. */
+function unknownOperatorsIn(node: Json): string[] {
+  if (typeof node !== 'object' || node === null || paramOf(node) !== undefined) return [];
+  const names = isObject(node) ? Object.keys(node).filter((name) => name.startsWith('$')) : [];
+  return [...names, ...Object.values(node).flatMap(unknownOperatorsIn)];
 }
 
 function paramsIn(node: Json): string[] {

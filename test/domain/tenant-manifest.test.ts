@@ -82,6 +82,17 @@ describe('a manifest of a tenant', () => {
       'capabilities.0.expectedState',
     ]);
     expect(faults(read({ action: 'a', expectedState: { x: [{ y: { $param: 'toString' } }] } }))).toHaveLength(1);
+    for (const [node, name] of [
+      [{ $percent: 'level' }, '$percent'],
+      [[{ y: { $ref: 'level' } }], '$ref'],
+      [{ $param: 'level', and: 1 }, '$param'],
+      [{ $param: 7 }, '$param'],
+    ] as const) {
+      expect(read({ action: 'a', paramSchema, expectedState: { x: node } })).toMatchObject({
+        refusal: { errors: [{ path: 'capabilities.0.expectedState', message: expect.stringContaining(`'${name}'`) }] },
+      });
+    }
+    expect(read({ action: 'a', paramSchema, expectedState: { price: '$5', a$: 1 } }).ok).toBe(true);
     expect(read({ action: 'set_brightness', expectedState: { b: { $param: 'level' } } }).ok).toBe(true);
     expect(
       faults(read({ action: 'a', paramSchema: { properties: [] }, expectedState: { b: { $param: 'x' } } })),
