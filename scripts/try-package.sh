@@ -11,7 +11,7 @@ npm install --no-audit --no-fund --silent "./$tarball"
 export PATH="$here/node_modules/.bin:$PATH" # Node 24
 ./node_modules/.bin/twinkeep --version
 ./node_modules/.bin/twinkeep --help >/dev/null
-DATA_DIR="$there/data" ./node_modules/.bin/twinkeep token --sub user | grep -q '^ey'
+DATA_DIR="$there/data" ./node_modules/.bin/twinkeep token --sub user --new-key | grep -q '^ey'
 ls ./node_modules/twinkeep/dist/database-pglite-*.tar.gz >/dev/null
 node --input-type=module -e "
   const { connectDevice } = await import('twinkeep/device');

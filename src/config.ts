@@ -3,7 +3,7 @@ import { isIPv6 } from 'node:net';
 import { homedir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
-import { type Keys, readKeys, readTokenSigning, type SigningPair } from './config/keys.ts';
+import { type Keys, type MissingKey, readKeys, readTokenSigning, type SigningPair } from './config/keys.ts';
 import {
   ConfigError,
   type Environment,
@@ -150,10 +150,13 @@ export function readConfig(env: Environment = process.env, terminal: boolean = p
   return deepFreeze({ ...config, keys: readKeys(read, config.dataDir) });
 }
 
-/** The configuration of `twinkeep token`: the token signing key, without database and ports. */
-export function readTokenKey(env: Environment = process.env): SigningPair {
+/**
+ * The configuration of `twinkeep token`: the token signing key, without database and ports. Throws `ConfigError`, also
+ * for a key file that does not exist if `missingKey` does not create it.
+ */
+export function readTokenKey(env: Environment = process.env, missingKey?: MissingKey): SigningPair {
   const read = makeSettingReader(env);
-  return readTokenSigning(read, dataDirectory(read));
+  return readTokenSigning(read, dataDirectory(read), missingKey);
 }
 
 export interface ClientConfig {

@@ -5,6 +5,11 @@ import type { Io } from './io.ts';
 import { printProblem } from './print.ts';
 import { makeProgram } from './program.ts';
 
+/** HTTP status and close code of a WebSocket. */
+const UNAUTHENTICATED: readonly number[] = [401, 4401];
+const SIGN_IN_HINT =
+  'sign in with: twinkeep login. A token of `twinkeep token` needs the DATA_DIR or TOKEN_SIGNING_KEY of this service.';
+
 /** Runs one command, prints its error if it fails, and resolves with the exit code. `args` exclude the program name. */
 export async function run(io: Io, args: readonly string[]): Promise<number> {
   try {
@@ -21,6 +26,7 @@ function reportError(io: Io, error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : exitCodes.usage;
   if (error instanceof RefusedError) {
     printProblem(io, error.problem);
+    if (UNAUTHENTICATED.includes(error.problem.status)) io.err(io.errColors.dim(`  ${SIGN_IN_HINT}`));
     return exitCodes.refused;
   }
   const text = error instanceof Error ? error.message : String(error);

@@ -44,6 +44,9 @@ export interface Keys {
   deviceSigningPrevious: AcceptedKey | null;
 }
 
+/** What to do about a key file that does not exist; `advice` is the end of the error. */
+export type MissingKey = { create: true } | { create: false; advice: string };
+
 /** Source of a key: its variable, else its file in `DATA_DIR`, which is created if missing. */
 interface KeySource<Key> {
   variable: SettingName;
@@ -115,12 +118,16 @@ function readLostIds(read: ReadSetting): string[] {
 }
 
 /** Reads the token signing key only; this is safe while a service runs with the same file. */
-export function readTokenSigning(read: ReadSetting, dataDir: string): SigningPair {
+export function readTokenSigning(
+  read: ReadSetting,
+  dataDir: string,
+  missingKey: MissingKey = { create: true },
+): SigningPair {
   const configured = fromVariable(read, tokenSource);
   if (configured === null && read('DATABASE_URL') !== null) {
     throw new ConfigError(tokenSource.variable, `is required with DATABASE_URL: ${tokenSource.shape}`);
   }
-  return configured ?? fromFile(dataDir, tokenSource);
+  return configured ?? fromFile(dataDir, tokenSource, missingKey);
 }
 
 function fromVariable<Key>(
@@ -134,12 +141,13 @@ function fromVariable<Key>(
   return key;
 }
 
-function fromFile<Key>(dataDir: string, source: KeySource<Key>): Key {
+function fromFile<Key>(dataDir: string, source: KeySource<Key>, missingKey: MissingKey = { create: true }): Key {
   const path = join(dataDir, source.file);
   const unusable = (problem: string) =>
     new ConfigError(source.variable, `is not set, and its key file ${path} ${problem}`);
   let text = readKeyFile(path, unusable);
   if (text === null) {
+    if (!missingKey.create) throw unusable(`does not exist: ${missingKey.advice}`);
     makeKeyFile(dataDir, path, source.make());
     text = readKeyFile(path, unusable);
   }

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -74,12 +74,26 @@ describe('token', () => {
     expect(me.user.ext_id).toBe('somebody');
   });
 
-  it('creates the key file if it does not exist, readable by its owner only', async () => {
+  it('refuses to make a key where no service has started, and creates nothing', async () => {
+    const empty = join(folder, 'empty');
+    const { code, stdout, stderr } = await begin(['token', '--sub', 'a'], { DATA_DIR: empty }).ended;
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toContain(`${join(empty, 'token-signing.jwk')} does not exist: no service has started`);
+    expect(stderr).toContain('--new-key');
+    expect(existsSync(empty)).toBe(false);
+  });
+
+  it('with --new-key creates the key file, readable by its owner only', async () => {
     const fresh = join(folder, 'fresh');
-    const { code } = await begin(['token', '--sub', 'a'], { DATA_DIR: fresh }).ended;
+    const { code, stdout } = await begin(['token', '--sub', 'a', '--new-key'], { DATA_DIR: fresh }).ended;
     expect(code).toBe(0);
     expect(readdirSync(fresh)).toEqual(['token-signing.jwk']);
     expect(statSync(join(fresh, 'token-signing.jwk')).mode & 0o777).toBe(0o600);
+
+    const foreign = await here('whoami', '--token', stdout.trim());
+    expect(foreign.code).toBe(1);
+    expect(foreign.stderr).toMatch(/^401 UNAUTHENTICATED /);
+    expect(foreign.stderr).toContain('needs the DATA_DIR or TOKEN_SIGNING_KEY of this service');
   });
 });
 
