@@ -3,7 +3,6 @@ import type { JsonObject } from '../domain/values.ts';
 import type { RequestOptions } from './api.ts';
 import { type Api, errorReason } from './api.ts';
 import { RefusedError, UnreachableError } from './errors.ts';
-import { subscribeToInterrupt } from './signals.ts';
 
 /** One update from `/ws/state` or `/ws/actors`. */
 export interface LiveUpdate extends JsonObject {
@@ -22,33 +21,10 @@ export interface UpdateSubscription {
   close(): void;
 }
 
-/** Passes updates of the stream to `onUpdate` until Ctrl-C, its end, or `count` updates. */
-export async function consumeStream(
-  open: (onUpdate: UpdateListener) => Promise<UpdateSubscription>,
-  onUpdate: UpdateListener,
-  count?: number,
-): Promise<void> {
-  let left = count ?? Number.POSITIVE_INFINITY;
-  const done = Promise.withResolvers<void>();
-  const unsubscribe = subscribeToInterrupt(() => done.resolve());
-  try {
-    const stream = await open((update) => {
-      if (left <= 0) return;
-      onUpdate(update);
-      if (--left === 0) done.resolve();
-    });
-    await Promise.race([done.promise, stream.ended]);
-    stream.close();
-    await stream.ended;
-  } finally {
-    unsubscribe();
-  }
-}
-
 /** Ping interval. A connection without any message between two pings is terminated. */
 const PING_MS = 20_000;
 
-type UpdateListener = (update: LiveUpdate) => void;
+export type UpdateListener = (update: LiveUpdate) => void;
 
 /** Opens `/ws/state` with these filters. Resolves when the service has accepted the ticket. */
 export function openStateStream(

@@ -241,6 +241,59 @@ describe('--wait through a proxy', () => {
   });
 });
 
+describe('watch through a proxy', () => {
+  let at: TestService;
+  let token: string;
+  beforeAll(async () => {
+    at = await startService();
+    token = (await at.owner()).token;
+  });
+  afterAll(() => at?.stop());
+
+  const presence = (device_id: string) =>
+    JSON.stringify({ type: 'presence_update', device_id, online: true, timestamp: 0 });
+
+  it('that closes the stream: opens it again and reports the interruption on stderr', async () => {
+    let opened = 0;
+    const proxy = await proxyFor(at, async (_, accept) => {
+      const socket = await accept();
+      opened += 1;
+      const [name, isFirst] = [`device-${opened}`, opened === 1];
+      socket.once('message', () => {
+        socket.send('pong');
+        socket.send(presence(name), () => isFirst && socket.close(1001));
+      });
+    });
+    try {
+      const { code, stdout, stderr } = await begin(proxy.url, token, ['watch', '--count', '2', '--json']);
+      const devices = stdout
+        .trim()
+        .split('\n')
+        .map((line) => (JSON.parse(line) as { device_id: string }).device_id);
+      expect([code, devices]).toEqual([0, ['device-1', 'device-2']]);
+      expect(stderr).toMatch(
+        /^watching state, presence, command of all devices; Ctrl-C ends\nthe stream was interrupted/,
+      );
+    } finally {
+      proxy.close();
+    }
+  });
+
+  it('that closes the stream as forbidden: does not open it again', async () => {
+    const proxy = await proxyFor(at, async (_, accept) => {
+      const socket = await accept();
+      socket.once('message', () => socket.send('pong', () => socket.close(4403, 'forbidden')));
+    });
+    try {
+      const { code, stderr } = await begin(proxy.url, token, ['watch']);
+      expect([code, stderr]).toEqual([1, expect.stringContaining('forbidden')]);
+      expect(proxy.tickets).toHaveLength(1);
+    } finally {
+      proxy.close();
+    }
+  });
+});
+
 describe('--wait of a tenant above its rate limit', () => {
   let at: TestService;
   beforeAll(async () => {

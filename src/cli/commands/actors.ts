@@ -5,7 +5,8 @@ import { type CliContext, createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
 import { fetchPages } from '../pagination.ts';
 import { colorStatus, printRecord, printTable } from '../print.ts';
-import { consumeStream, type LiveUpdate, openStream } from '../update-stream.ts';
+import { consumeStream } from '../stream-consumption.ts';
+import { type LiveUpdate, openStream } from '../update-stream.ts';
 
 interface Actor {
   kind: string;
@@ -158,6 +159,8 @@ async function watchActors(
 ): Promise<void> {
   const query = new URLSearchParams({ ...(kind && { kind }), ...(tenant && { tenant_id: tenant }) });
   await consumeStream(
+    io,
+    kind === undefined ? 'transitions of all actors' : `transitions of actors of the kind ${kind}`,
     (onUpdate) => openStream(api, '/ws/actors', query, onUpdate),
     (update) => show(update, () => io.out(formatTransition(io, update))),
     count,

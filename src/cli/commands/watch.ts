@@ -3,7 +3,8 @@ import { collectOption, parseIntegerBetween } from '../argument-parsers.ts';
 import { createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
 import { colorStatus } from '../print.ts';
-import { consumeStream, type LiveUpdate, openStateStream } from '../update-stream.ts';
+import { consumeStream } from '../stream-consumption.ts';
+import { type LiveUpdate, openStateStream } from '../update-stream.ts';
 
 interface WatchOptions {
   events: string;
@@ -16,7 +17,10 @@ export function addWatch(program: Command, io: Io): void {
   program
     .command('watch')
     .summary('print updates as they happen')
-    .description('Prints states, presence, commands, confirmations and plans as they change, until Ctrl-C.')
+    .description(
+      'Prints states, presence, commands, confirmations and plans as they change, until Ctrl-C.\n' +
+        'A stream that is lost is opened again for about a minute.',
+    )
     .option(
       '--events <kinds>',
       'state, presence, command, confirmation, plan, separated by commas',
@@ -29,7 +33,10 @@ export function addWatch(program: Command, io: Io): void {
     .action(async ({ events, device, snapshot, count }: WatchOptions, command: Command) => {
       const { api, show } = createCliContext(io, command);
       const filter = { events: events.split(','), devices: device ?? [], snapshot: snapshot === true };
+      const ofDevices = device === undefined ? 'all devices' : device.join(', ');
       await consumeStream(
+        io,
+        `${filter.events.join(', ')} of ${ofDevices}`,
         (onUpdate) => openStateStream(api, filter, onUpdate),
         (update) => show(update, () => io.out(formatUpdate(io, update))),
         count,
