@@ -27,6 +27,7 @@ import { addSimulate } from './commands/simulate.ts';
 import { addToken } from './commands/token.ts';
 import { addWatch } from './commands/watch.ts';
 import type { Io } from './io.ts';
+import { refuseUnknownVerbs } from './unknown-verbs.ts';
 
 /** Creates the command line. Actions throw errors; run.ts maps them to exit codes. */
 export function makeProgram(io: Io): Command {
@@ -71,6 +72,7 @@ export function makeProgram(io: Io): Command {
   program.commandsGroup('For platform operators:');
   addAdministration(program, io);
   addRekey(program, io);
+  refuseUnknownVerbs(program);
   program.addHelpText('after', () => helpFooter());
   return program;
 }

@@ -80,6 +80,7 @@ export function addPlans(program: Command, io: Io): void {
     });
   plans
     .command('run <file>')
+    .alias('create')
     .description('Runs the plan in a JSON file, in the format of POST /v1/plans; - reads stdin.')
     .option('--dry-run', 'only print the verdict for each step')
     .option('--watch', 'follow the plan to its end; exit with 1 unless it succeeds')

@@ -1,0 +1,56 @@
+import { describe, expect, it } from 'vitest';
+import { nearestName } from '../../src/cli/unknown-verbs.ts';
+import { runCliInProcess } from '../support/cli.ts';
+
+/** No test gets as far as a request. */
+const run = (...args: string[]) => runCliInProcess(args, { url: 'http://127.0.0.1:1', token: 'x' });
+
+describe('an unknown verb', () => {
+  it.each([
+    ['devices lst', ['devices', 'lst'], 'list'],
+    ['devices lst with an option of list', ['devices', 'lst', '--online'], 'list'],
+    ['plans rn', ['plans', 'rn', 'plan.json'], 'run'],
+    ['members remov', ['members', 'remov', 'x'], 'remove'],
+    ['devces', ['devces'], 'devices'],
+  ])('%s suggests the nearest', async (_, args, nearest) => {
+    const { code, stdout, stderr } = await run(...args);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toContain('unknown command');
+    expect(stderr).toContain(`(Did you mean ${nearest}?)`);
+  });
+
+  it('that resembles none has no suggestion', async () => {
+    const { code, stderr } = await run('devices', 'photosynthesis');
+    expect(code).toBe(2);
+    expect(stderr).toContain("unknown command 'photosynthesis'");
+    expect(stderr).not.toContain('Did you mean');
+  });
+
+  it('is not what a default verb with options gets', async () => {
+    expect((await run('devices', '--online')).code).toBe(3);
+    expect((await run('plans', '--limit', '5')).code).toBe(3);
+  });
+});
+
+it('an unknown option suggests the nearest', async () => {
+  const { code, stderr } = await run('devices', 'list', '--onlin');
+  expect(code).toBe(2);
+  expect(stderr).toContain('(Did you mean --online?)');
+});
+
+it('plans create is plans run, with its help', async () => {
+  const { code, stdout } = await run('plans', 'create', '--help');
+  expect(code).toBe(0);
+  expect(stdout).toContain('Usage: twinkeep plans run|create [options] <file>');
+  expect(stdout).toContain('--dry-run');
+});
+
+describe('the nearest name', () => {
+  it.each([
+    ['lst', 'list'],
+    ['lits', 'list'],
+    ['regster', 'register'],
+    ['xyz', null],
+    ['', null],
+  ])('of %j is %j', (given, expected) => expect(nearestName(given, ['list', 'register', 'get'])).toBe(expected));
+});
