@@ -158,6 +158,12 @@ describe('--wait and --watch', () => {
     expect(counts['GET /commands/{id} 200']).toBeLessThanOrEqual(1 + (performance.now() - started) / 2_000);
   });
 
+  it('command with an action that the device does not offer lists those that it does', async () => {
+    const { code, stderr } = await run('command', id(), 'fly', '--wait');
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^403 ACTION_NOT_IN_MANIFEST The device does not offer 'fly'\. It offers: .*turn_on.*\.$/m);
+  });
+
   it('previews a critical action without waiting', async () => {
     const { code, stdout, stderr } = await run('command', id(), 'reboot', '--wait');
     expect([code, stdout]).toEqual([1, expect.stringContaining('twinkeep confirm')]);

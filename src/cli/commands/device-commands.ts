@@ -1,5 +1,6 @@
 import { text } from 'node:stream/consumers';
 import { type Command, InvalidArgumentError } from 'commander';
+import { isRestricted } from '../../domain/capability-registry.ts';
 import { type CommandStatus, isFinalCommandStatus, type VerificationStatus } from '../../domain/command.ts';
 import type { Preview } from '../../domain/twin.ts';
 import type { JsonObject } from '../../domain/values.ts';
@@ -99,11 +100,11 @@ export function addDeviceCommands(program: Command, io: Io): void {
         };
         const send = async (): Promise<Dispatched | null> => {
           const options: RequestOptions = { acceptStatuses: [409], body: request };
-          const { status, body } = await client.api.request<Dispatched | DryRun>(
-            'POST',
-            commandPath(deviceId),
-            options,
-          );
+          const { status, body } = await client.api
+            .request<Dispatched | DryRun>('POST', commandPath(deviceId), options)
+            .catch(async (thrown: unknown) => {
+              throw await withOfferedActions(client.api, deviceId, thrown);
+            });
           if (status === 409 && !isDryRun(body)) throw refusalError(body);
           if (!isDryRun(body)) return body;
           client.show(body, (dryRun) => showDryRun(io, deviceId, dryRun));
@@ -128,6 +129,20 @@ export function addDeviceCommands(program: Command, io: Io): void {
       await showDispatched(client, () => postConfirmation(client, path, body, again), options.wait);
     });
   addHistory(program, io);
+}
+
+/** The refusal of an unknown action with the actions that the device offers; any other error unchanged. */
+async function withOfferedActions(api: Api, deviceId: string, thrown: unknown): Promise<unknown> {
+  if (!(thrown instanceof RefusedError) || thrown.problem.code !== 'ACTION_NOT_IN_MANIFEST') return thrown;
+  try {
+    const path = `/v1/devices/${encodeURIComponent(deviceId)}/manifest`;
+    const { capabilities } = await api.get<{ capabilities: { action: string }[] }>(path);
+    const offered = capabilities.map(({ action }) => action).filter((action) => !isRestricted(action));
+    return new RefusedError({ ...thrown.problem, detail: `${thrown.message} It offers: ${offered.join(', ')}.` });
+  } catch {
+    // The caller may send commands, but not read the manifest.
+    return thrown;
+  }
 }
 
 const refusalError = (body: unknown): Error => {
