@@ -42,7 +42,8 @@ describe.runIf(hasChromium())('the overview in the console', () => {
     await command(home.idOf('set_brightness'), 'set_brightness', { level: 40 });
     await page.getByText(/^1 succeeded$/).waitFor();
     await command(home.idOf('unlock'), 'unlock');
-    await page.getByRole('link', { name: 'Waiting for confirmation: unlock' }).waitFor();
+    const { device } = (await owner.get(`/v1/devices/${home.idOf('unlock')}`)).body;
+    await page.getByRole('link', { name: `Waiting for confirmation: unlock · ${device.name}` }).waitFor();
     await command(home.idOf('set_brightness'), 'set_brightness', { level: 70 });
     await command(home.idOf('set_brightness'), 'turn_off');
     await page.getByText(/^3 succeeded$/).waitFor();

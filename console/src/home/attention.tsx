@@ -66,13 +66,13 @@ export function Attention({ overview, tenant }: { overview: OverviewRecord; tena
           The actor failed repeatedly. Last state change: <Time at={since} />.
         </Item>
       ))}
-      {confirmations.map(({ command_id, action, expires_at }) => (
+      {confirmations.map(({ command_id, device_id, action, preview, expires_at }) => (
         <Item
           key={command_id}
           icon="confirm"
           tone="warn"
           href="/confirmations"
-          title={`Waiting for confirmation: ${sentenceCase(action).toLowerCase()}`}
+          title={`Waiting for confirmation: ${sentenceCase(action).toLowerCase()} · ${preview.device?.name ?? `device ${abbreviateId(device_id)}`}`}
         >
           Expires <Countdown until={expires_at} />.
         </Item>
