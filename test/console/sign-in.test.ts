@@ -57,7 +57,7 @@ describe.runIf(hasChromium())('signing in to the console', () => {
 
   it('goes to the identity provider and back to the requested page', async () => {
     const { page, open, close } = await openConsolePage(browser, at, { expects: [404] });
-    await open('/nowhere?find=lamp');
+    await open('/nowhere?find=lamp#part');
     await page.getByRole('link', { name: 'Sign in with your identity provider' }).click();
     await page.locator('input[name=login]').fill('grace');
     await page.locator('input[name=password]').fill('x');
@@ -65,7 +65,7 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     await page.locator('input[name=login]').waitFor({ state: 'detached' });
     await page.getByRole('button').click();
     await page.getByText('You are signed in as').waitFor();
-    expect(page.url()).toBe(`${at.url}/console/nowhere?find=lamp`);
+    expect(page.url()).toBe(`${at.url}/console/nowhere?find=lamp#part`);
     await close();
   });
 

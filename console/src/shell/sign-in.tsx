@@ -77,7 +77,7 @@ export function SignIn({ onSignedIn }: { onSignedIn(): Promise<void> }) {
         {hasProvider && (
           <a
             className="button primary wide"
-            href={`${SERVICE_PATH}/v1/auth/login?return_to=${encodeURIComponent(location.pathname.startsWith(CONSOLE_PATH) ? location.pathname + location.search : CONSOLE_PATH)}`}
+            href={`${SERVICE_PATH}/v1/auth/login?return_to=${encodeURIComponent(location.pathname.startsWith(CONSOLE_PATH) ? location.pathname + location.search + location.hash : CONSOLE_PATH)}`}
           >
             Sign in with your identity provider
           </a>
