@@ -278,7 +278,9 @@ describe.runIf(hasChromium())('administration in the console', () => {
     expect(await menu.allTextContents()).toEqual(['Home', 'Plans', 'Memories', 'API keys', 'Sessions', 'Firmware']);
     for (const path of ['/audit', '/members', '/policy', '/devices', '/platform/flags']) {
       await page.goto(`${at.url}/console${path}`);
-      await page.getByText('This page does not exist, or your role cannot open it.').waitFor();
+      await page
+        .getByRole('heading', { level: 1, name: 'This page does not exist, or your role cannot open it.' })
+        .waitFor();
     }
     expect(browserErrors()).toEqual([]);
     await close();

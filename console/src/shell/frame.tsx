@@ -96,7 +96,7 @@ export function PageFrame() {
               {/* Platform operators without a tenant cannot open Home: they start at their first page. */}
               <Route path="/">{shown[0] !== undefined && <Redirect to={shown[0].path} replace />}</Route>
               <Route>
-                <Empty icon="search" title="This page does not exist, or your role cannot open it.">
+                <Empty isWholePage icon="search" title="This page does not exist, or your role cannot open it.">
                   <Link href="/">Go to the start page</Link>
                 </Empty>
               </Route>

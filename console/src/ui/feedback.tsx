@@ -15,10 +15,18 @@ export const Loading = ({ what }: { what: string }) => (
   </p>
 );
 
-export const Empty = ({ icon, title, children }: { icon: IconName; title: string; children?: ReactNode }) => (
+interface EmptyProps {
+  icon: IconName;
+  title: string;
+  /** The title is the heading of the page, because the page has no other content. */
+  isWholePage?: boolean;
+  children?: ReactNode;
+}
+
+export const Empty = ({ icon, title, isWholePage = false, children }: EmptyProps) => (
   <div className="empty">
     <Icon name={icon} />
-    <p className="empty-title">{title}</p>
+    {isWholePage ? <h1 className="empty-title">{title}</h1> : <p className="empty-title">{title}</p>}
     {children !== undefined && <div className="quiet">{children}</div>}
   </div>
 );
