@@ -207,6 +207,8 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     expect(await overflowsHorizontally(page)).toBe(false);
     expect(await accessibility(page)).toEqual([]);
     await saveScreenshot(page, `device-small-${colorScheme}`);
+    await page.setViewportSize({ width: 320, height: 860 });
+    expect(await overflowsHorizontally(page)).toBe(false);
     expect(browserErrors()).toEqual([]);
     await close();
   });

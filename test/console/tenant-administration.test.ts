@@ -341,6 +341,9 @@ describe.runIf(hasChromium())('administration in the console', () => {
         await page.locator('.card').first().waitFor();
         expect([path, await overflowsHorizontally(page)]).toEqual([path, false]);
         expect(await accessibility(page)).toEqual([]);
+        await page.setViewportSize({ width: 320, height: 860 });
+        expect([path, await overflowsHorizontally(page)]).toEqual([path, false]);
+        await page.setViewportSize({ width: 400, height: 860 });
       }
       expect(browserErrors()).toEqual([]);
       await close();
