@@ -6,8 +6,6 @@ export type Category = keyof typeof actionsByCategory;
 
 export const categoryNames = Object.keys(actionsByCategory) as Category[];
 
-export const isCategory = (name: string): name is Category => Object.hasOwn(actionsByCategory, name);
-
 // Frozen, because all devices with an automatic manifest share these objects.
 function freeze<T>(value: T): T {
   if (typeof value === 'object' && value !== null) Object.values(value).forEach(freeze);
@@ -56,11 +54,22 @@ export const similarAction = (action: string): ActionDefinition | undefined =>
 /** Whether an action, in any spelling, is internal to the protocol: refused in requests and in a tenant's manifests. */
 export const isRestricted = (action: string): boolean => similarAction(action)?.safetyClass === 'RESTRICTED';
 
-/** The category equal to the device type, or to its part after the last `_` or `-`: `smart_light` is a light. */
+// Category names and their synonyms in device types.
+const categoriesByTypePart = new Map<string, Category>([
+  ...categoryNames.map((name) => [name, name] as const),
+  ['relay', 'switch'],
+  ['microcontroller', 'controller'],
+]);
+
+/**
+ * The category of a device type: its last category name or synonym. `Smart Switch` and `esp32-relay` are switches,
+ * `doorLockSensor` is a sensor. The type is divided at all characters except letters and digits, and before a capital
+ * after a small letter or a digit.
+ */
 export function categoryOf(deviceType: string): Category | null {
-  const type = deviceType.toLowerCase();
-  const last = type.slice(Math.max(type.lastIndexOf('_'), type.lastIndexOf('-')) + 1);
-  return isCategory(type) ? type : isCategory(last) ? last : null;
+  const parts = deviceType.replace(/(?<=[\p{Ll}\p{N}])(?=\p{Lu})/gu, ' ').split(/[^\p{L}\p{N}]+/u);
+  const part = parts.findLast((one) => categoriesByTypePart.has(one.toLowerCase()));
+  return part === undefined ? null : (categoriesByTypePart.get(part.toLowerCase()) as Category);
 }
 
 /** The manifest that a new device gets from its category; null without one. The capabilities are shared and frozen. */

@@ -33,6 +33,9 @@ export type Verdict =
 
 const FLAG_RETRY_S = 30;
 
+const WITHOUT_MANIFEST =
+  'The device has no capability manifest. An admin can add one with POST /v1/devices/{deviceId}/manifest.';
+
 /**
  * The safety gateway: checks in the contract's order (§5). The tenant's policy does not limit who may request a
  * command, only who may confirm it (`mayConfirm`). A dry run is never refused because of the action's class.
@@ -44,7 +47,7 @@ export function judge(facts: GatewayFacts): Verdict {
   if (flags.commands_disabled) return refused('COMMANDS_DISABLED', 'Commands are disabled for now.', later);
   if (device === null) return refused('NOT_FOUND', 'Device not found.');
   if (device.revoked) return refused('DEVICE_REVOKED', 'The device is revoked.');
-  if (manifest === null) return refused('MANIFEST_NOT_FOUND', 'The device has no capability manifest.');
+  if (manifest === null) return refused('MANIFEST_NOT_FOUND', WITHOUT_MANIFEST);
   if (isRestricted(action)) return refused('RESTRICTED_ACTION', `'${action}' is internal to the protocol.`);
   const capability = manifest.capabilities.find((one) => one.action === action);
   if (capability === undefined) return refused('ACTION_NOT_IN_MANIFEST', `The device does not offer '${action}'.`);

@@ -79,7 +79,7 @@ describe('the safety gateway', () => {
       'Commands are disabled for now.',
       'Device not found.',
       'The device is revoked.',
-      'The device has no capability manifest.',
+      'The device has no capability manifest. An admin can add one with POST /v1/devices/{deviceId}/manifest.',
       "'rotate_key' is internal to the protocol.",
       "The device does not offer 'set_brightness'.",
       "The parameters of 'unlock' are not valid.",

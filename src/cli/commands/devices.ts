@@ -80,8 +80,8 @@ function addRegister(devices: Command, io: Io): void {
   devices
     .command('register <device-type>')
     .description(
-      'Registers a device and prints its id and secret. A type that ends with a category (smart_light) gets the\n' +
-        'actions of that category.',
+      'Registers a device and prints its id and secret. A type that contains a category (smart_light, "Smart Switch")\n' +
+        'gets the actions of that category.',
     )
     .requiredOption('--home <home-id>', 'home of the device')
     .option('--room <room-id>', 'room of the device')

@@ -99,6 +99,7 @@ describe('POST /device/{deviceId}/command', () => {
     expect((await command(bare, { action: 'turn_on' })).body).toMatchObject({
       status: 403,
       code: 'MANIFEST_NOT_FOUND',
+      detail: expect.stringContaining('POST /v1/devices/{deviceId}/manifest'),
     });
     const id = await register();
     await service.flags.set('commands_disabled', true);

@@ -108,6 +108,16 @@ describe('POST /device/register', () => {
     expect((await mine.call('POST', '/device/register', body, { token: mine.tokens.admin })).status).toBe(201);
   });
 
+  it.each([
+    ['smart switch', 'switch'],
+    ['esp32-relay', 'switch'],
+    ['a microcontroller board', 'controller'],
+  ])('finds the category of a %j and stores its manifest', async (deviceType, category) => {
+    const { device_id: id } = await mine.register({ device_type: deviceType });
+    expect((await mine.call('GET', `/devices/${id}`)).body).toMatchObject({ device: { device_type: deviceType } });
+    expect(await mine.call('GET', `/devices/${id}/manifest`)).toMatchObject({ status: 200, body: { category } });
+  });
+
   it('is refused under registration_lock', async () => {
     await service.flags.set('registration_lock', true);
     const answer = await mine.call('POST', '/device/register', { device_type: 'switch', home_id: mine.homeId });
