@@ -155,8 +155,8 @@ function Changes({ of: { id, name, subject, status } }: { of: Ca }) {
         stalePaths={[CAS]}
       >
         <p>
-          The connections of its devices end, and its certificates no longer sign in. The devices stay. If you
-          register the CA again, its bound devices and its revocations apply as long as the journal is kept.
+          The connections of its devices end, and its certificates no longer sign in. The devices stay. If you register
+          the CA again, its bound devices and its revocations apply as long as the journal is kept.
         </p>
       </ConfirmButton>
     </div>
