@@ -44,7 +44,7 @@ export function addToken(program: Command, io: Io): void {
       // The service ignores unknown scopes: the token would grant less than intended.
       const unknown = scope?.flatMap((text) => text.split(' ')).find((one) => one !== PLATFORM_SCOPE && !isScope(one));
       if (unknown !== undefined) throw new UsageError(`unknown --scope ${JSON.stringify(unknown)}`);
-      const key = readTokenKey(process.env, newKey ? { create: true } : { create: false, advice: NO_KEY_ADVICE });
+      const key = readTokenKey(undefined, newKey ? { create: true } : { create: false, advice: NO_KEY_ADVICE });
       const { issueToken } = await import('../../main.ts');
       io.out(
         await issueToken(key, {
