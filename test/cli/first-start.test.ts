@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { browserAt } from '../support/browser.ts';
 import { type CliProcess, startCli, startCliOnTerminal } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';
@@ -23,20 +23,26 @@ const serve = (name: string, terminal: boolean): CliProcess => {
     LOG_LEVEL: 'error',
     NO_COLOR: '1',
   };
-  const service = terminal ? startCliOnTerminal(['serve'], env) : startCli(['serve'], env);
-  started.push(service);
-  return service;
+  const process = terminal ? startCliOnTerminal(['serve'], env) : startCli(['serve'], env);
+  started.push(process);
+  return process;
 };
 /** It finishes the requests in progress, and has then written everything. */
-async function stop(service: CliProcess): Promise<void> {
-  service.child.kill();
-  await service.ended;
+async function stop({ child, ended }: CliProcess): Promise<void> {
+  child.kill();
+  await ended;
 }
 const textOf = ({ output }: CliProcess): string => output.stdout + output.stderr;
 
+let service: CliProcess;
+let link: string;
+/** A first start makes the database, which takes many seconds on a slow machine: it has a time limit of its own. */
+beforeAll(async () => {
+  service = serve('terminal', true);
+  link = await eventually(() => /within ten minutes\): (\S+)/.exec(textOf(service))?.[1]);
+});
+
 it('on a terminal it shows a link that signs in once', async () => {
-  const service = serve('terminal', true);
-  const link = await eventually(() => /within ten minutes\): (\S+)/.exec(textOf(service))?.[1]);
   const { origin, hash } = new URL(link);
   const browser = browserAt(origin);
   const signIn = () => browser.request('POST', '/v1/auth/session', { body: { token: hash.replace('#sign-in=', '') } });
@@ -54,9 +60,9 @@ it('on a terminal it shows no link at a later start', async () => {
 });
 
 it('elsewhere it shows where the console is, and nothing that signs in', async () => {
-  const service = serve('elsewhere', false);
-  const url = await eventually(() => /^Console: (\S+)$/m.exec(service.output.stderr)?.[1]);
+  const elsewhere = serve('elsewhere', false);
+  const url = await eventually(() => /^Console: (\S+)$/m.exec(elsewhere.output.stderr)?.[1]);
   expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/console$/);
-  await stop(service);
-  expect(textOf(service)).not.toContain('Sign in');
+  await stop(elsewhere);
+  expect(textOf(elsewhere)).not.toContain('Sign in');
 });
