@@ -61,6 +61,8 @@ export function useChange<T = unknown>(stale: readonly string[] = []): UseMutati
   const queries = useQueryClient();
   const [sender] = useState(() => new IdempotentSender());
   return useMutation<T, Problem, Change>({
+    // Responses may contain secrets: they are dropped with the component that shows them.
+    gcTime: 0,
     mutationFn: ({ method, path, file, body, headers }) =>
       sender.send({ text: JSON.stringify([method, path, body, headers]), file }, (key) =>
         requestJson<T>(method, path, { body, file, headers: { ...headers, 'idempotency-key': key } }),

@@ -1,5 +1,5 @@
 import { useQueryClient } from '@tanstack/react-query';
-import { useId, useMemo, useRef } from 'react';
+import { useId, useMemo, useRef, useState } from 'react';
 import { Link, useSearchParams } from 'wouter';
 import type { listDevices } from '../../../src/operations/devices/devices.ts';
 import type { listHomes } from '../../../src/operations/homes/homes.ts';
@@ -11,6 +11,7 @@ import { Empty, LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { counted } from '../ui/text-format.ts';
 import { Time } from '../ui/time.tsx';
 import { type Column, VirtualTable } from '../ui/virtual-table.tsx';
+import { AddDeviceButton, AddDeviceDialog } from './add-device.tsx';
 import { deviceHref, deviceNameOf } from './device-name.tsx';
 import { HomesNavigation } from './homes-navigation.tsx';
 import './list.css';
@@ -54,8 +55,11 @@ export function DevicesPage() {
   );
   const isFiltered = search !== '' || ['home', 'room', 'online'].some((name) => query.has(name));
   const columns = useColumns();
+  const [isAdding, setAdding] = useState(false);
+  const add = (): void => setAdding(true);
   return (
     <div className="devices">
+      {isAdding && <AddDeviceDialog onClose={() => setAdding(false)} />}
       <header className="page-head">
         <div>
           <h1>Devices</h1>
@@ -65,6 +69,7 @@ export function DevicesPage() {
           {firstPage === null ? '' : counted(firstPage.count, 'device')}
           {isFiltered && firstPage !== null && `, ${shown.length.toLocaleString()}${isComplete ? '' : '+'} shown`}
         </p>
+        {firstPage !== null && firstPage.count > 0 && <AddDeviceButton onClick={add} />}
       </header>
       <div className="devices-body">
         <HomesNavigation query={query} />
@@ -75,7 +80,7 @@ export function DevicesPage() {
           ) : firstPage === null ? (
             <Loading what="Loading devices" />
           ) : shown.length === 0 ? (
-            <NoDevices isFiltered={isFiltered} isComplete={isComplete} loadMore={loadMore} />
+            <NoDevices isFiltered={isFiltered} isComplete={isComplete} loadMore={loadMore} add={add} />
           ) : (
             <VirtualTable
               label="Devices"
@@ -220,12 +225,17 @@ interface NoDevicesProps {
   isFiltered: boolean;
   isComplete: boolean;
   loadMore(): void;
+  /** Opens the dialog that adds a device. */
+  add(): void;
 }
 
-const NoDevices = ({ isFiltered, isComplete, loadMore }: NoDevicesProps) =>
+const NoDevices = ({ isFiltered, isComplete, loadMore, add }: NoDevicesProps) =>
   !isFiltered ? (
     <Empty icon="device" title="No devices yet.">
-      Register a device through the API, or simulate some: <code>twinkeep simulate --devices 5</code>
+      <p>
+        Add one, or simulate some: <code>twinkeep simulate --devices 5</code>
+      </p>
+      <AddDeviceButton onClick={add} />
     </Empty>
   ) : (
     <Empty icon="search" title="No matching devices.">

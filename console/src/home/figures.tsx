@@ -12,7 +12,10 @@ import { currentRates, subscribeRates } from './rates.ts';
 // The chart library is loaded after the numbers are shown.
 const LiveLine = lazy(() => import('./sparkline.tsx').then((module) => ({ default: module.Sparkline })));
 
-export function DevicesFigure({ devices: { total, online } }: Pick<OverviewRecord, 'devices'>) {
+export function DevicesFigure({
+  devices: { total, online },
+  children,
+}: Pick<OverviewRecord, 'devices'> & { children?: ReactNode }) {
   const ratio = total === 0 ? 0 : online / total;
   return (
     <Figure title="Devices online">
@@ -30,6 +33,7 @@ export function DevicesFigure({ devices: { total, online } }: Pick<OverviewRecor
             ? 'All devices online.'
             : `${(total - online).toLocaleString()} offline`}
       </p>
+      {children}
     </Figure>
   );
 }

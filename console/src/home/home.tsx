@@ -1,7 +1,8 @@
 import { useQueryClient } from '@tanstack/react-query';
-import { useRef } from 'react';
+import { useRef, useState } from 'react';
 import type { OverviewRecord } from '../api/answer-types.ts';
 import { invalidatePaths, useGet } from '../api/queries.ts';
+import { AddDeviceButton, AddDeviceDialog } from '../devices/add-device.tsx';
 import { useStream } from '../live/use-stream.ts';
 import { TenantChoice, useChosenTenant, withTenant } from '../platform/tenant-choice.tsx';
 import { useSession } from '../session.tsx';
@@ -24,8 +25,10 @@ export function HomePage() {
     enabled: hasTenant,
   });
   useLiveRefresh(may('user') && tenant === null);
+  const [isAdding, setAdding] = useState(false);
   return (
     <>
+      {isAdding && <AddDeviceDialog onClose={() => setAdding(false)} />}
       <header className="page-head">
         <div>
           <h1>{(tenant === null ? me.user.tenant_slug : null) ?? 'Twinkeep'}</h1>
@@ -47,7 +50,11 @@ export function HomePage() {
             </header>
             <Attention overview={overview.data} tenant={tenant} />
           </section>
-          <DevicesFigure devices={overview.data.devices} />
+          <DevicesFigure devices={overview.data.devices}>
+            {tenant === null && overview.data.devices.total === 0 && (
+              <AddDeviceButton onClick={() => setAdding(true)} />
+            )}
+          </DevicesFigure>
           <CommandsFigure commands={overview.data.commands} />
         </div>
       )}
