@@ -77,7 +77,7 @@ describe.runIf(hasChromium())('a device that is added in the console', () => {
       ...{ mqtt_url: memberIn('mqttUrl'), tenant_id: memberIn('tenantId'), device_id: id, device_secret: secret },
       ...{ signing_alg: 'hmac-sha256', key_version: 1, initial_sequence: 1, cloud_public_keys: [] },
     });
-    await page.getByText('The device said hello.').waitFor();
+    await page.getByText('The device is connected.').waitFor();
     await device.close();
     const { body } = await owner.get(`/v1/devices/${id}`);
     const homes = (await owner.get('/v1/homes')).body.homes as { id: string; home_name: string }[];
@@ -129,7 +129,7 @@ describe.runIf(hasChromium())('a device that is added in the console', () => {
   it.each([
     ['Shell', hasShellTools],
     ['Python', python !== null],
-  ] as const)('says hello when the program in %s is pasted into a terminal', async (language, isInstalled) => {
+  ] as const)('connects when the program in %s is pasted into a terminal', async (language, isInstalled) => {
     const owner = await at.owner();
     const { page, open, close } = await openConsolePage(browser, at, { token: owner.token });
     await open('/devices');
@@ -142,7 +142,7 @@ describe.runIf(hasChromium())('a device that is added in the console', () => {
     expect(program).toContain(await page.locator('.secret').textContent());
     if (isInstalled) {
       paste(program);
-      await page.getByText('The device said hello.').waitFor();
+      await page.getByText('The device is connected.').waitFor();
     }
     await close();
   });

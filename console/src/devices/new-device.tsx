@@ -43,7 +43,7 @@ function FirstHello({ id }: { id: string }) {
   useDeviceUpdates(id);
   const hasCome = data !== undefined && (data.device.online || data.device.last_seen !== null);
   return hasCome ? (
-    <Note tone="good">The device said hello.</Note>
+    <Note tone="good">The device is connected.</Note>
   ) : (
     <Note tone="quiet">Waiting for its first hello …</Note>
   );
