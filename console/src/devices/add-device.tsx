@@ -6,7 +6,7 @@ import { useChange, useGet } from '../api/queries.ts';
 import { useSession } from '../session.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { ChangeError, LoadError, Loading } from '../ui/feedback.tsx';
-import type { RegisteredDevice } from './device-programs.ts';
+import type { NewDeviceIdentity } from './device-programs.ts';
 import { NewDevice } from './new-device.tsx';
 
 /** The value of the home field for a home that is created with the device. */
@@ -28,7 +28,7 @@ export function AddDeviceButton({ onClick: open }: { onClick(): void }) {
 
 /** Registers a device, and then shows its secret. */
 export function AddDeviceDialog({ onClose: close }: { onClose(): void }) {
-  const [registered, setRegistered] = useState<RegisteredDevice | null>(null);
+  const [registered, setRegistered] = useState<NewDeviceIdentity | null>(null);
   const homes = useGet<ResponseBody<typeof listHomes>>(`${HOMES}?limit=200`);
   if (registered !== null) return <NewDevice device={registered} onClose={close} />;
   return (
@@ -46,13 +46,13 @@ export function AddDeviceDialog({ onClose: close }: { onClose(): void }) {
 
 interface DeviceFormProps {
   homes: ResponseBody<typeof listHomes>['homes'];
-  onRegistered(device: RegisteredDevice): void;
+  onRegistered(device: NewDeviceIdentity): void;
   onCancel(): void;
 }
 
 function DeviceForm({ homes, onRegistered, onCancel }: DeviceFormProps) {
   const createdHome = useChange<ResponseBody<typeof createHome>>([HOMES]);
-  const registered = useChange<RegisteredDevice>(['/v1/devices', '/v1/overview']);
+  const registered = useChange<NewDeviceIdentity>(['/v1/devices', '/v1/overview']);
   const [home, setHome] = useState(homes[0]?.id ?? NEW_HOME);
   const [nameId, homeId, homeNameId, typeId, typesId] = [useId(), useId(), useId(), useId(), useId()];
   const send = async (event: FormEvent<HTMLFormElement>): Promise<void> => {

@@ -2,12 +2,12 @@ import type { registerDevice } from '../../../src/operations/devices/device-regi
 import type { ResponseBody } from '../api/answer-types.ts';
 
 /** The answer of a registration, with a secret made by the service. */
-export type RegisteredDevice = ResponseBody<typeof registerDevice> & { device_secret: string };
+export type NewDeviceIdentity = ResponseBody<typeof registerDevice> & { device_secret: string };
 
 export const programLanguages = ['Shell', 'Python', 'JavaScript'] as const;
 export type ProgramLanguage = (typeof programLanguages)[number];
 
-type Identity = Pick<RegisteredDevice, 'device_id' | 'tenant_id' | 'device_secret' | 'key_version' | 'mqtt_url'>;
+type Identity = Pick<NewDeviceIdentity, 'device_id' | 'tenant_id' | 'device_secret' | 'key_version' | 'mqtt_url'>;
 
 /**
  * Commands for a terminal that write and run a simulated light in a language, with the identity and secret of a device.

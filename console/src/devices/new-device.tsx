@@ -7,13 +7,13 @@ import { useGet } from '../api/queries.ts';
 import { Dialog } from '../ui/dialog.tsx';
 import { Note } from '../ui/feedback.tsx';
 import { deviceHref } from './device-name.tsx';
-import { deviceProgram, type ProgramLanguage, programLanguages, type RegisteredDevice } from './device-programs.ts';
+import { deviceProgram, type NewDeviceIdentity, type ProgramLanguage, programLanguages } from './device-programs.ts';
 import { useDeviceUpdates } from './use-device-updates.ts';
 import './list.css';
 import './new-device.css';
 
 interface NewDeviceProps {
-  device: RegisteredDevice;
+  device: NewDeviceIdentity;
   onClose(): void;
 }
 
@@ -55,7 +55,7 @@ const needs: Record<ProgramLanguage, string> = {
   JavaScript: 'Needs Node.js and the package twinkeep in the same folder.',
 };
 
-function Programs({ device }: { device: RegisteredDevice }) {
+function Programs({ device }: { device: NewDeviceIdentity }) {
   const [language, setLanguage] = useState<ProgramLanguage>('Shell');
   const [copied, setCopied] = useState<ProgramLanguage | null>(null);
   const guide = useQuery({
