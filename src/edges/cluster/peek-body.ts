@@ -2,13 +2,13 @@ import type { IncomingMessage } from 'node:http';
 import { BODY_MS, MAX_BODY_BYTES } from '../shared/body.ts';
 
 /**
- * Reads a body up to the limit of JSON bodies and puts it back, so that the next reader gets all of it. An empty text if
+ * Reads a body of at most `maxBytes` and puts it back, so that the next reader gets all of it. An empty text if
  * it is too large, does not arrive in time or breaks off: the edge answers that.
  */
-export function peekBody(request: IncomingMessage): Promise<string> {
+export function peekBody(request: IncomingMessage, maxBytes = MAX_BODY_BYTES): Promise<string> {
   const length = Number(request.headers['content-length'] ?? 'NaN');
   const chunked = request.headers['transfer-encoding'] !== undefined;
-  if (request.destroyed || (!chunked && !(length > 0 && length <= MAX_BODY_BYTES))) return Promise.resolve('');
+  if (request.destroyed || (!chunked && !(length > 0 && length <= maxBytes))) return Promise.resolve('');
   if (hasEnded(request)) return Promise.resolve('');
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
@@ -30,7 +30,7 @@ export function peekBody(request: IncomingMessage): Promise<string> {
         const chunk: Buffer = request.read();
         chunks.push(chunk);
         size += chunk.length;
-        if (size > MAX_BODY_BYTES) return settle(false);
+        if (size > maxBytes) return settle(false);
       }
       if (request.complete) settle(true);
     };

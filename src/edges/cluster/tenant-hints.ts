@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { MAX_TRIED_CAS } from '../../domain/device-ca.ts';
+import { isObject } from '../../domain/json/value.ts';
 import { UUID } from '../../domain/uuid.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { isTicket, peekTicket } from '../../operations/identity/websocket-tickets.ts';
@@ -46,7 +47,7 @@ export class TenantHints {
     if (OF_THE_PROCESS.test(url)) return null;
     const administered = administeredTenant(url);
     if (administered !== null) return administered;
-    if (isSignedCheck(request)) return peekBody(request).then(namedInText);
+    if (isSignedCheck(request)) return this.#tenantOfSignedCheck(request);
     return mapped(this.#ownerOf(request), (owner) => (owner === null ? null : this.#tenantOf(owner, request)));
   }
 
@@ -78,6 +79,13 @@ export class TenantHints {
     const tenantId = certificate === null ? null : await this.#tenantOfIssuer(certificate);
     if (tenantId === null) rateLimiter.recordFailedSignIn(address);
     return tenantId;
+  }
+
+  /** Nobody is authenticated yet: little is read, and nothing from an address with too many failed sign-ins. */
+  #tenantOfSignedCheck(request: IncomingMessage): TenantHint {
+    const { rateLimiter, addressOf } = this.#parts;
+    if (rateLimiter.signInRefusal(addressOf(request)) !== null) return null;
+    return peekBody(request, MAX_SIGNED_CHECK_BYTES).then(tenantOfEnvelope);
   }
 
   async #tenantOfIssuer(certificate: Certificate): Promise<Uuid | null> {
@@ -136,7 +144,6 @@ function mapped<T, U>(value: Found<T>, map: (value: T) => Found<U>): Found<U> {
   return value instanceof Promise ? value.then(map) : map(value);
 }
 
-/** The path and query of a request. A proxy may send an absolute URL (RFC 9112 §3.2.2). */
 /** The target of a request, without scheme and authority if it has them (RFC 9112, section 3.2.2). */
 export const targetOf = ({ url = '/' }: IncomingMessage): string =>
   url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?]*(?=\/)/i, '');
@@ -157,6 +164,19 @@ function administeredTenant(url: string): Uuid | null {
 }
 
 const isMcp = (request: IncomingMessage): boolean => /^\/(?:mcp|sse)(?:[/?]|$)/.test(targetOf(request));
+
+/** Four times the longest envelope of a check. */
+const MAX_SIGNED_CHECK_BYTES = 16_384;
+
+/** The tenant that the envelope of a device names; null if the text is none. */
+function tenantOfEnvelope(text: string): Uuid | null {
+  try {
+    const envelope: unknown = JSON.parse(text);
+    return isObject(envelope) && typeof envelope.tenant_id === 'string' ? uuidOrNull(envelope.tenant_id) : null;
+  } catch {
+    return null;
+  }
+}
 
 const FIRMWARE_CHECK = /^(?:\/api)?\/v1\/firmware\/check\/?(?:\?|$)/;
 
@@ -189,7 +209,8 @@ function mayNameTenant(request: IncomingMessage): boolean {
 }
 
 const NAMED = new RegExp(`\\btenant(?:Id|_id)\\\\?"?\\s*:\\s*\\\\?"(${UUID_TEXT})\\\\?"`);
-const NAMED_BY_VARIABLE = /\btenantId\s*:\s*\$(\w+)/;
+/** The name of a variable becomes part of a regular expression, whose length is limited. */
+const NAMED_BY_VARIABLE = /\btenantId\s*:\s*\$(\w{1,100})\b/;
 
 /**
  * The first tenant in the text of a GraphQL document, its variables, or arguments of an MCP tool: a value, or a variable

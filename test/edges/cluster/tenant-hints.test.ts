@@ -323,6 +323,20 @@ describe('the body of a request', () => {
     expect((await send('/v1/firmware/release', JSON.stringify(body), {}, '')).hint).toBeNull();
   });
 
+  it('of a firmware check is read as an envelope, up to its size, and no more', async () => {
+    const hintOf = async (body: string) => (await send('/v1/firmware/check', body, {}, '')).hint;
+    expect(await hintOf(`tenantId:$${'a'.repeat(70_000)}`)).toBeNull();
+    expect(await hintOf(`{"query":"tenantId:$${'a'.repeat(10_000)}"}`)).toBeNull();
+    expect(await hintOf(JSON.stringify({ tenant_id: named, payload: 'x'.repeat(20_000) }))).toBeNull();
+    expect(await hintOf(JSON.stringify({ tenant_id: 1, payload: { tenant_id: named } }))).toBeNull();
+    expect(await hintOf(JSON.stringify({ tenant_id: named }))).toBe(named);
+  });
+
+  it('with a very long name of a variable gives no hint', async () => {
+    const query = `{ overview(tenantId: $${'t'.repeat(70_000)}) { a } }`;
+    expect((await send('/graphql', JSON.stringify({ query }))).hint).toBeNull();
+  });
+
   it('of another path, of an MCP session or of another user is not searched', async () => {
     const body = JSON.stringify({ tenant_id: named, tenantId: named });
     expect((await send('/v1/devices', body)).hint).toBeNull();
