@@ -16,6 +16,16 @@ export const MAX_URL_LENGTH = 2_048;
 export const isVersion = (text: string): boolean =>
   text.length <= MAX_VERSION_LENGTH && /^\d[0-9A-Za-z.+-]*$/.test(text) && parse(text) !== null;
 
+/**
+ * The semantic version that a device means: devices also report `v1.4.2` or `1.4`, and must not be offered what they have.
+ * Null if the text has another form.
+ */
+export function meantVersion(text: string): string | null {
+  const [, major, minor = '.0', patch = '.0', rest = ''] = /^v?(\d+)(\.\d+)?(\.\d+)?([-+].*)?$/i.exec(text) ?? [];
+  const version = `${major}${minor}${patch}${rest}`;
+  return major !== undefined && isVersion(version) ? version : null;
+}
+
 /** The version without build metadata, which is ignored in precedence (SemVer 2.0.0 §10). */
 export const withoutBuild = (version: string): string => version.split('+', 1)[0] as string;
 

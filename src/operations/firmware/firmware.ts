@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { firmwareStatusSchema } from '../../domain/enum-schemas.ts';
-import { artifactUrlError, findUpdate, isVersion } from '../../domain/firmware.ts';
+import { artifactUrlError, findUpdate, isVersion, meantVersion } from '../../domain/firmware.ts';
 import { isSignedAsRequired } from '../../domain/firmware-signing.ts';
 import { done, type Outcome, outdated, refuse } from '../../domain/refusals.ts';
 import { description, deviceType } from '../../domain/request-fields.ts';
@@ -25,13 +25,14 @@ const version = z
   .refine(isVersion, 'is not a semantic version')
   .meta({ description: 'Semantic version 2.0.0', examples: ['1.5.0'] });
 
-/** As the device reports it. One that is not a semantic version counts as older than every release. */
+/** As the device reports it. `v1.4` counts as 1.4.0; a text of another form is older than every release. */
 export const currentVersion = z
   .string()
   .min(1)
   .max(64)
   .meta({
-    description: 'Version that the device has; every release is newer than one that is not a semantic version',
+    description:
+      'Version that the device has. A leading v and missing numbers are accepted (v1.4 is 1.4.0); every release is newer than a text of another form',
     examples: ['1.4.2'],
   });
 
@@ -387,8 +388,7 @@ export async function offeredUpdate(
   const signing = await firmwareSigning.find(tenantId);
   const released = await firmware.released(tenantId, device_type);
   const offered = released.filter((release) => isSignedAsRequired(signing, release));
-  const known = isVersion(current_version) ? current_version : UNKNOWN_VERSION;
-  const update = findUpdate(offered, known, deviceId);
+  const update = findUpdate(offered, meantVersion(current_version) ?? UNKNOWN_VERSION, deviceId);
   return done({
     body: {
       update_available: update !== null,
