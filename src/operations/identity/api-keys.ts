@@ -247,7 +247,7 @@ export const rotateApiKey = operation({
   scope: 'write:tenant',
   changes: true,
   personOnly: true,
-  refuses: ['NOT_FOUND', 'CONFLICT', 'INSUFFICIENT_SCOPE'],
+  refuses: ['NOT_FOUND', 'CONFLICT', 'FORBIDDEN', 'INSUFFICIENT_SCOPE'],
   example: {
     input: { prefix: 'oldone22', grace_s: 3600 },
     output: { status: 'rotated', key: KEY, prefix: PREFIX, name: 'Night shift' },
@@ -262,6 +262,10 @@ export const rotateApiKey = operation({
       const granted = checkGrantable(caller, scopesOfKey(old.scopes));
       if (!granted.ok) return granted;
       const now = clock.now();
+      // The new key acts for the caller: a program with both would be two users to the rules of confirmations.
+      if (input.grace_s > 0 && old.userId !== actor.id) {
+        return refuse('FORBIDDEN', 'Only the user of a key can rotate it with a grace.');
+      }
       if (old.revokedAt !== null) return refuse('CONFLICT', 'The key is revoked: create a new one.');
       if (old.expiresAt !== null && old.expiresAt <= now) {
         return refuse('CONFLICT', 'The key has expired: create a new one.');

@@ -482,6 +482,7 @@ describe('rotating a key', () => {
     const viewer = await service.member(owner.tenantId, 'viewer');
     const old = await newKey(viewer);
     expect(answer(await rotate(viewer, (await newKey()).prefix))).toEqual([403, 'FORBIDDEN_ROLE']);
+    expect(answer(await rotate(admin, old.prefix, { grace_s: 60 }))).toEqual([403, 'FORBIDDEN']);
     const { body } = await rotate(admin, old.prefix);
     const adminId = (await me(admin)).body.user.id;
     expect((await me(body.key)).body.user).toMatchObject({ id: adminId, role: 'viewer' });
