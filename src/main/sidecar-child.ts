@@ -16,6 +16,8 @@ export interface ChildParts {
   level: Config['log']['level'];
   /** Called whenever the child reports that it listens. */
   onListening(): void;
+  /** Instead of port 50051. */
+  preferredPort?: number;
   /** Replaces the bundled program. */
   entry?: string;
   delays?: typeof defaultDelays;
@@ -149,8 +151,8 @@ export class SidecarChild {
 }
 
 /** The settings of the language model only: no key of the service, no address of its store. */
-const environmentOf = ({ listen, llm, level }: ChildParts): NodeJS.ProcessEnv => ({
-  SIDECAR_ADDRESS: listen ?? '127.0.0.1:50051',
+const environmentOf = ({ listen, preferredPort = 50_051, llm, level }: ChildParts): NodeJS.ProcessEnv => ({
+  SIDECAR_ADDRESS: listen ?? `127.0.0.1:${preferredPort}`,
   ...(listen === null && { SIDECAR_PORT: 'preferred' }),
   LOG_LEVEL: level,
   ...(llm && { LLM_BASE_URL: llm.baseUrl, LLM_MODEL: llm.model, ...(llm.apiKey && { LLM_API_KEY: llm.apiKey }) }),

@@ -64,6 +64,15 @@ describe('a page of a configured origin', () => {
     },
   );
 
+  it('spends no rate with preflights', async () => {
+    const asked = { origin: APP, 'access-control-request-method': 'GET' };
+    // More than the 600 requests a minute without a credential.
+    for (let n = 0; n < 650; n += 50) {
+      await Promise.all(Array.from({ length: 50 }, () => send('OPTIONS', '/v1/homes', asked)));
+    }
+    expect((await send('GET', '/v1/homes', { origin: APP })).status).toBe(401);
+  });
+
   it('never gets credentials', async () => {
     for (const [method, path] of [
       ['GET', '/v1/homes'],

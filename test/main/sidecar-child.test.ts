@@ -1,7 +1,7 @@
 import { fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -43,6 +43,16 @@ async function until<T>(look: () => T | undefined | false | null | Promise<T>): 
   throw new Error(`not seen: ${JSON.stringify(lines)}`);
 }
 
+/** A port that no other program has; the system gives it to nobody else soon. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
 const isOpen = (port: number): Promise<boolean> =>
   new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1', () => {
@@ -67,16 +77,13 @@ afterEach(async () => {
 afterEach(() => void rmSync(join(folder, 'told'), { force: true }));
 
 describe('the sidecar as a child process', () => {
-  it('listens on port 50051 unless that is taken, and then on a free one', async () => {
-    const { listened: first } = start();
-    await until(() => first[0]);
-    const { listened } = start();
-    const second = await until(() => listened[0]);
-    // Another program on this machine may have the port, but then it is open too.
-    expect(await isOpen(50_051)).toBe(true);
-    expect(second).toMatch(/^127\.0\.0\.1:\d+$/);
-    expect([first[0], second]).not.toEqual([second, second]);
-    expect(second).not.toBe('127.0.0.1:50051');
+  it('listens on the preferred port unless that is taken, and then on a free one', async () => {
+    const preferredPort = await freePort();
+    const { listened: first } = start({ preferredPort });
+    expect(await until(() => first[0])).toBe(`127.0.0.1:${preferredPort}`);
+    const { listened: second } = start({ preferredPort });
+    expect(await until(() => second[0])).toMatch(/^127\.0\.0\.1:\d+$/);
+    expect(second[0]).not.toBe(first[0]);
   });
 
   it('listens on a port, plans, logs through the service, and ends when stopped', async () => {

@@ -94,7 +94,7 @@ function connectionField(
     args,
     extensions: { cost: READ_COST, operation, isConnection: true },
     resolve: async (_, given, context) => {
-      const input = readInput({ first: DEFAULT_PAGE_SIZE, ...given });
+      const input = readInput({ ...given, first: given.first ?? DEFAULT_PAGE_SIZE });
       return toConnection(await performRead(context, operation, input), member, typeof given.after === 'string');
     },
   };

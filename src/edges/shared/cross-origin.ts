@@ -36,7 +36,11 @@ export function withCrossOrigin(listener: RequestListener, origins: readonly str
       response.setHeader('Access-Control-Allow-Methods', METHODS);
       response.setHeader('Access-Control-Allow-Headers', REQUEST_HEADERS);
       response.setHeader('Access-Control-Max-Age', PREFLIGHT_AGE_S);
-    } else response.setHeader('Access-Control-Expose-Headers', EXPOSED_HEADERS);
+      // Here, as it costs nothing: a page would see the 429 of a limit as a failure of the protocol.
+      response.writeHead(204).end();
+      return;
+    }
+    response.setHeader('Access-Control-Expose-Headers', EXPOSED_HEADERS);
     return listener(request, response);
   };
 }
