@@ -202,7 +202,9 @@ export class IdempotencyKeys {
     const sealed = live === null || live.answer === DROPPED_ANSWER ? null : this.#open(live.answer, place);
     const isOfTenant =
       sealed !== null && sealed !== 'unreadable' && (operation.role === 'none' || sealed.tenantId === caller.tenantId);
-    if (isOfTenant && !mayReceive(by, sealed.by)) return otherCredential();
+    const isOpen =
+      isOfTenant && caller.restriction === undefined && isForEveryCredential(live?.subject ?? null, sealed);
+    if (isOfTenant && !isOpen && !mayReceive(by, sealed.by)) return otherCredential();
     if (live?.answer === DROPPED_ANSWER) return answerDropped();
     if (sealed === 'unreadable') return answerUnreadable();
     if (live !== null && (sealed?.bodyHash ?? live.bodyHash) !== bodyHash) return bodyMismatch();
@@ -277,12 +279,30 @@ const requesterOf = ({ principal, scopes }: Caller): Requester =>
 /**
  * Whether a caller may get the answer of a request by `first`, which is looked up before the checks of the operation
  * itself: with an API key only its own answers; with a token those of tokens of the same kind (a person's or not) that had
- * no other scopes. An answer of an earlier build, whose requester is not known, is only for a person with all scopes.
+ * no other scopes. An answer of an earlier build, whose requester is not known, is only for a person with all scopes unless
+ * it is for every credential (`isForEveryCredential`).
  */
 function mayReceive(caller: Requester, first: Requester = { person: true }): boolean {
   if (caller.key !== first.key || caller.person !== first.person) return false;
   return mayGrant(caller.scopes ?? null, first.scopes ?? null);
 }
+
+/** Members of answers that are a credential, confirm a change, or may contain either. */
+const CREDENTIAL_NAME = /(?:^|_)(?:secret|token|ticket|password|link|url)$|^(?:api_)?key$/;
+
+const hasCredential = (value: Json): boolean =>
+  typeof value === 'object' &&
+  value !== null &&
+  Object.entries(value).some(
+    ([name, member]) => (typeof member === 'string' && CREDENTIAL_NAME.test(name)) || hasCredential(member),
+  );
+
+/**
+ * Whether an answer was stored by an earlier build, which does not name the requester, and has no credential: such builds
+ * gave it to every credential of the user, and their clients repeat requests until it expires.
+ */
+const isForEveryCredential = (subject: string | null, { by, body, plan = null }: SealedAnswer): boolean =>
+  by === undefined && subject === null && !hasCredential([body, plan]);
 
 const stillRunning = () =>
   refuse('CONFLICT', 'A request with this Idempotency-Key is still running.', { retryAfterS: RETRY_AFTER_S });

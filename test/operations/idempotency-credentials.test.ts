@@ -159,18 +159,48 @@ it('a request with another credential does not take over an interrupted one', as
   expect(await send(token, '/v1/devices/command', commands, 'k')).toMatchObject(otherCredential);
 });
 
-describe('an answer that an earlier build has stored', () => {
-  it('is only for a person with all scopes, because it does not name the requester', async () => {
-    const home = await send(token, '/v1/homes', { home_name: 'Two' }, 'k');
-    const [row] = [...service.store.idempotencyRows.values()];
+describe('an answer that an earlier build has stored, which does not name the requester', () => {
+  /** Rewrites the answer that was stored last as the build before stored it. */
+  const asEarlier = async () => {
+    const row = [...service.store.idempotencyRows.values()].at(-1);
     if (row === undefined) throw new Error('no row');
     const place = answerBinding(row);
-    const { by: _, ...earlier } = JSON.parse(service.services.open(row.answer, place));
-    const answer = service.services.seal(JSON.stringify(earlier), place);
-    await service.store.idempotency.put({ ...row, answer, replaces: row.answer });
-    const again = (by: string) => send(by, '/v1/homes', { home_name: 'Two' }, 'k');
-    expect(await again((await newKey(['all'])).key)).toMatchObject(otherCredential);
-    expect(await again(await service.token(subject, { scope: '*:*' }))).toMatchObject(otherCredential);
-    expect((await again(token)).body).toEqual(home.body);
+    const { tenantId, body, bodyHash } = JSON.parse(service.services.open(row.answer, place));
+    const answer = service.services.seal(JSON.stringify({ tenantId, body }), place);
+    await service.store.idempotency.put({ ...row, bodyHash, answer, replaces: row.answer });
+  };
+
+  it('is for every credential of the user that is not restricted', async () => {
+    const keys = [await newKey(['all']), await newKey(['write:homes'])];
+    const create = (by: string, name = 'Two') => send(by, '/v1/homes', { home_name: name }, 'k');
+    const home = await create(token);
+    await asEarlier();
+    const credentials = [token, await service.token(subject, { scope: '*:*' }), ...keys.map(({ key }) => key)];
+    for (const by of credentials) {
+      const again = await create(by);
+      expect([again.status, replayed(again), again.body]).toEqual([201, 'true', home.body]);
+    }
+    expect((await create(keys[0]?.key ?? '', 'Three')).body.code).toBe('IDEMPOTENCY_MISMATCH');
+  });
+
+  it('is only for a person with all scopes if it has a secret', async () => {
+    const { key } = await newKey(['all']);
+    const registered = await register(key, 'k');
+    expect(registered.body.device_secret).toEqual(expect.any(String));
+    await asEarlier();
+    expect(await register(key, 'k')).toMatchObject(otherCredential);
+    expect(await register(await service.token(subject, { scope: '*:*' }), 'k')).toMatchObject(otherCredential);
+    expect((await register(token, 'k')).body).toEqual(registered.body);
+  });
+
+  it('is only for a person with all scopes if it has a dry-run token', async () => {
+    const { device_id: id } = (await register(token)).body;
+    const { key } = await newKey(['all']);
+    const command = (by: string) => send(by, `/v1/device/${id}/command`, { action: 'unlock' }, 'k');
+    const previewed = await command(key);
+    expect(previewed.body.dry_run_token).toEqual(expect.any(String));
+    await asEarlier();
+    expect(await command(key)).toMatchObject(otherCredential);
+    expect((await command(token)).body.dry_run_token).toBe(previewed.body.dry_run_token);
   });
 });
