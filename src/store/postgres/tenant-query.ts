@@ -1,5 +1,6 @@
 import pg from 'pg';
 import type { Uuid } from '../../domain/values.ts';
+import { requireDriverParts } from './driver-parts.ts';
 import { roleFault } from './faults.ts';
 
 /** The rows that a statement for one tenant may reach under row-level security. */
@@ -30,6 +31,9 @@ interface ExtendedProtocol {
   stream: { cork(): void; uncork(): void; destroy(): void };
 }
 type Callback = (error: Error | undefined, result: pg.QueryResult) => void;
+
+// Before the class below, which would fail without naming the part.
+requireDriverParts();
 
 const ExtendedQuery = pg.Query as unknown as new (config: pg.QueryConfig, callback: Callback) => ProtocolQuery;
 
