@@ -114,6 +114,15 @@ describe('the fields of list entries', () => {
 });
 
 describe('a connection', () => {
+  it('has 50 entries without `first` and with null, which is what its cost counts', async () => {
+    const other = await makeTestTenant(service);
+    for (let n = 0; n < 51; n++) await other.call('POST', '/homes', { home_name: `Home ${n}` });
+    for (const args of ['', '(first: null)']) {
+      const { body } = await queryGraphql(service, `{ homes${args} { nodes { id } } }`, { token: other.tokens.owner });
+      expect(body.data.homes.nodes).toHaveLength(50);
+    }
+  });
+
   it('continues after any of its cursors, to the end', async () => {
     const page = async (after: string | null, first: number) =>
       (
