@@ -1,6 +1,6 @@
 import pg from 'pg';
 
-/** What `TenantQuery` uses of the driver without a declaration in its types. */
+/** The methods that `TenantQuery` uses and the types of the driver do not declare. */
 const METHODS = {
   Query: ['submit', 'handleDataRow', 'handleCommandComplete', 'requiresPreparation'],
   Connection: ['bind', 'execute'],

@@ -55,7 +55,7 @@ export class MigrationProgress {
     this.#reason = reason;
   }
 
-  /** Runs the migration, and reports it meanwhile. */
+  /** Runs the migration, and reports it while it runs. */
   async during<T>(work: () => Promise<T>): Promise<T> {
     const log = this.#log;
     if (log === null) return work();
