@@ -201,9 +201,13 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
     const brightness = page.getByRole('row', { name: /^brightness/ });
     await brightness.getByText('40', { exact: true }).waitFor();
+    const lastSeen = async () =>
+      Date.parse(`${await page.getByText('last seen').locator('time').getAttribute('datetime')}`);
+    const before = await lastSeen();
     at.clock.advance(61_000);
     await speaker.send('state', { state: { brightness: 70 } }, { sequence: 2 });
     await brightness.getByText('70', { exact: true }).waitFor();
+    expect((await lastSeen()) - before).toBeGreaterThan(60_000);
     await speaker.send('state', { state: { brightness: 1 } }, { sequence: 2 });
     await page.reload();
     await page.getByText('sequence reused').waitFor();

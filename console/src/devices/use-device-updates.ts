@@ -6,7 +6,8 @@ import type { ResponseBody } from '../api/answer-types.ts';
 import { invalidatePaths } from '../api/queries.ts';
 import { useStream } from '../live/use-stream.ts';
 
-type State = ResponseBody<typeof getDevice>['device']['state'];
+type Device = ResponseBody<typeof getDevice>['device'];
+type State = Device['state'];
 type DeviceUpdate =
   | { type: 'state_update'; state: State; timestamp: number }
   | { type: 'presence_update'; online: boolean }
@@ -28,11 +29,17 @@ export function useDeviceUpdates(id: string): void {
     [],
   );
   const path = `/v1/devices/${id}`;
-  const change = (changes: Partial<ResponseBody<typeof getDevice>['device']>): void => {
+  const change = (changes: Partial<Device>): void => {
     queries.setQueryData<ResponseBody<typeof getDevice>>(
       [path],
       (before) => before && { ...before, device: { ...before.device, ...changes } },
     );
+  };
+  /** A report is a sign of life; a later one may be known already. */
+  const lastSeen = (at: number): string => {
+    const known = queries.getQueryData<ResponseBody<typeof getDevice>>([path])?.device.last_seen ?? '';
+    const reported = new Date(at).toISOString();
+    return reported > known ? reported : known;
   };
   /** Sets the report time of changed properties; the times of unchanged ones follow with the refetch. */
   const updateReportTimes = (state: State, at: number): void => {
@@ -61,7 +68,7 @@ export function useDeviceUpdates(id: string): void {
       const update = message as DeviceUpdate;
       if (update.type === 'state_update') {
         updateReportTimes(update.state, update.timestamp);
-        change({ state: update.state });
+        change({ state: update.state, last_seen: lastSeen(update.timestamp) });
         refetchSoon(`${path}/activity`);
       } else if (update.type === 'presence_update') {
         change({ online: update.online });
