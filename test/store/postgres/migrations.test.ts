@@ -32,7 +32,7 @@ afterAll(() => {
 async function emptyPglite(): Promise<Database[]> {
   const folder = mkdtempSync(join(tmpdir(), 'twinkeep-migrations-'));
   folders.push(folder);
-  const database = await connectPglite(folder);
+  const database = await connectPglite(folder, { template: null });
   closing.push(() => database.close());
   return [database];
 }
