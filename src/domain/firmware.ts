@@ -21,7 +21,8 @@ export const isVersion = (text: string): boolean =>
  * Null if the text has another form.
  */
 export function meantVersion(text: string): string | null {
-  const [, major, minor = '.0', patch = '.0', rest = ''] = /^v?(\d+)(\.\d+)?(\.\d+)?([-+].*)?$/i.exec(text) ?? [];
+  const [, major, minor = '.0', patch = '.0', rest = ''] =
+    /^v?(\d+)(?:(\.\d+)(?:(\.\d+)([-+].*)?)?)?$/i.exec(text) ?? [];
   const version = `${major}${minor}${patch}${rest}`;
   return major !== undefined && isVersion(version) ? version : null;
 }

@@ -138,7 +138,11 @@ export const unbindCertificate = operation({
   name: 'unbindCertificate',
   summary:
     'Unbind a common name in certificates of a CA from a device: its connection ends, and no rule binds it again',
-  input: z.strictObject({ id: idOf('device'), ca_id: idOf('ca'), common_name: displayName }),
+  input: z.strictObject({
+    id: idOf('device'),
+    ca_id: idOf('ca').meta({ description: 'The CA whose certificates have the name' }),
+    common_name: displayName.meta({ description: 'The name, as it is in the certificates' }),
+  }),
   output: z.null(),
   role: 'admin',
   scope: 'write:devices',

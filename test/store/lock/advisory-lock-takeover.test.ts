@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterEach, describe, expect, inject, it, vi } from 'vitest';
+import { DATA_LEVEL } from '../../../src/domain/data-level.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { AdvisoryLock, type AdvisoryLockParts } from '../../../src/store/lock/advisory-lock.ts';
 import { connectPostgres } from '../../../src/store/postgres/connect.ts';
@@ -101,7 +102,8 @@ describe.runIf(serverUrl)('a takeover', () => {
     await sql(
       url,
       `update nodes set epoch = epoch + 1;
-      insert into nodes values ('${randomUUID()}', 1, 'dead', 'test', now());
+      insert into nodes (id, epoch, address, build, started_at, data_level)
+        values ('${randomUUID()}', 1, 'dead', 'test', now(), ${DATA_LEVEL});
       update shards set epoch = epoch + 1, owner = (select id from nodes where address = 'dead')`,
     );
     const third = await acquired(url);
@@ -156,6 +158,7 @@ describe.runIf(serverUrl)('a process that another one took over from', () => {
     sql(
       url,
       `update nodes set epoch = epoch + 1;
+      update shards set data_level = 1; -- that of a node without a row
       update shards set epoch = epoch + 1, owner = '${randomUUID()}'`,
     );
 

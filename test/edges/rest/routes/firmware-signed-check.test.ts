@@ -136,7 +136,7 @@ it('a request with neither a credential nor a signature is 401', async () => {
 it('a version is compared as the device means it, and a text of another form is older than every release', async () => {
   const offered = async (current_version: string) =>
     (await mine.call('POST', '/firmware/check', { device_type: 'smart_light', current_version })).body;
-  for (const older of ['1.0', 'v1.0', 'v1', '2024-03']) expect(await offered(older)).toEqual(UPDATE);
+  for (const older of ['1.0', 'v1.0', 'v1', '2024-3', '2024-10']) expect(await offered(older)).toEqual(UPDATE);
   const version: string = UPDATE.target_version;
   for (const same of [version, `v${version}`, `V${version}`, version.replace(/\.0$/, '')])
     expect(await offered(same)).toMatchObject({ update_available: false });
