@@ -111,7 +111,7 @@ export const setTier = operation({
   input: z.strictObject({ id: idOf('tenant'), tier: z.string().min(1).max(64).meta({ oneOfTiers: true }) }),
   output: z.object({ tenant_id: uuid, tier: z.string() }),
   refuses: ['NOT_FOUND'],
-  example: { input: { tier: 'pro' }, output: { tenant_id: TENANT, tier: 'pro' } },
+  example: { input: { tier: 'free' }, output: { tenant_id: TENANT, tier: 'free' } },
   needs: ['actors', 'clock', 'settings'],
   async run(services, call) {
     const { id, tier } = call.input;
