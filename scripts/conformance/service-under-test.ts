@@ -17,7 +17,13 @@ export interface ServiceUnderTest {
 /** The complete service on loopback, with free ports and a new embedded database. */
 export async function startServiceUnderTest(): Promise<ServiceUnderTest> {
   const work = mkdtempSync(join(tmpdir(), 'twinkeep-conformance-'));
-  const settings = { PORT: '0', MQTT_PORT: '0', SIDECAR: 'off', RATE_LIMITS: 'free=0,pro=0', DATA_DIR: join(work, 'data') };
+  const settings = {
+    PORT: '0',
+    MQTT_PORT: '0',
+    SIDECAR: 'off',
+    RATE_LIMITS: 'free=0,pro=0',
+    DATA_DIR: join(work, 'data'),
+  };
   const config = readConfig({ ...settings, LOG_LEVEL: 'warn' }, false);
   const write = (fields: object, message: string) =>
     void process.stderr.write(`${message} ${JSON.stringify(fields)}\n`);
