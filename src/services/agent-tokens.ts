@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
-import type { Clock } from '../domain/clock.ts';
+import { type Clock, referenceOf } from '../domain/clock.ts';
 import type { SizeReporter } from '../domain/collection-sizes.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
-import type { IdentityStore } from '../store/contract.ts';
+import type { AgentToken, IdentityStore } from '../store/contract.ts';
 import { type InvalidationBus, makeLocalInvalidationBus } from './invalidation-bus.ts';
 import type { StoreLiveness } from './store-liveness.ts';
 import { TokenDenylist } from './token-denylist.ts';
@@ -41,6 +41,17 @@ export const keyEntry = (prefix: string, expiresAt: EpochMs | null = null) => ({
  */
 export const CLIENT_MARK_MS = 90 * 86_400_000;
 
+/**
+ * How many tokens, clients and keys of one user are stored each for itself. If more are presented, all tokens and keys of
+ * that user are agents' for as long as one of those could be valid: the number of stored ones remains bounded.
+ */
+export const MAX_ENTRIES_PER_USER = 1_000;
+
+/** In place of a token's id: all tokens and keys of the user. No id of a token has this form. */
+const ALL = '*';
+/** The longest lifetime of a token of this service, and a day in which `add` does not renew the entry. */
+const MIN_ALL_MS = 2 * 86_400_000;
+
 export async function loadAgentTokens(
   store: Pick<IdentityStore, 'markAgentToken' | 'agentTokens' | 'isAgentToken'>,
   clock: Clock,
@@ -49,23 +60,39 @@ export async function loadAgentTokens(
 ): Promise<AgentTokens> {
   const marked = new TokenDenylist(clock);
   const stored = new TokenDenylist(clock);
-  const addBoth = (digest: string, until: EpochMs) => {
-    marked.add(digest, until);
-    stored.add(digest, until);
+  const addBoth = ({ digest, expiresAt, userId }: AgentToken) => {
+    marked.add(digest, expiresAt, userId ?? undefined);
+    stored.add(digest, expiresAt);
   };
   invalidations.subscribe((item) => {
-    if (item.about === 'presented') addBoth(item.digest, item.until);
+    if (item.about !== 'presented') return;
+    addBoth({ digest: item.digest, expiresAt: item.until, userId: item.userId ?? null });
   });
   async function read(): Promise<void> {
     // Includes expired tokens: the clock may be ahead.
-    for (const { digest, expiresAt } of await store.agentTokens(0)) addBoth(digest, expiresAt);
+    for (const token of await store.agentTokens(0)) addBoth(token);
   }
   invalidations.subscribeMissed(read);
   await read();
 
-  async function persist(digest: string, until: EpochMs): Promise<void> {
-    await store.markAgentToken(digest, until);
-    invalidations.publish({ about: 'presented', digest, until });
+  async function persist(userId: Uuid, digest: string, until: EpochMs): Promise<void> {
+    await store.markAgentToken({ digest, expiresAt: until, userId });
+    invalidations.publish({ about: 'presented', digest, until, userId });
+  }
+
+  function addDigest(userId: Uuid, digest: string, until: EpochMs): Promise<void> | undefined {
+    const storedUntil = stored.untilOf(digest);
+    if (storedUntil !== undefined && until - storedUntil < RENEW_MS) return undefined;
+    // Effective at once, before the store has confirmed.
+    marked.add(digest, until, userId);
+    return persist(userId, digest, until);
+  }
+
+  /** For an entry that is not stored itself. */
+  function addAll(userId: Uuid, until: EpochMs): Promise<void> | undefined {
+    const now = referenceOf(clock);
+    const least = Math.max(until + RENEW_MS, now + MIN_ALL_MS);
+    return addDigest(userId, digestOf(userId, ALL), Math.min(least, now + CLIENT_MARK_MS));
   }
 
   return {
@@ -73,7 +100,7 @@ export async function loadAgentTokens(
     has(userId, token) {
       const current = invalidations.isCurrent();
       if (current && marked.size === 0) return false;
-      return someInChain(token, (id) => {
+      return someInChain({ ...token, ancestors: [...(token.ancestors ?? []), ALL] }, (id) => {
         const digest = digestOf(userId, id);
         return marked.has(digest) || (!current && liveness.guard(store.isAgentToken(digest)));
       });
@@ -81,11 +108,10 @@ export async function loadAgentTokens(
     add(userId, { id, expiresAt }) {
       const digest = digestOf(userId, id);
       const until = expiresAt + LEEWAY_S * 1000;
-      const storedUntil = stored.untilOf(digest);
-      if (storedUntil !== undefined && until - storedUntil < RENEW_MS) return undefined;
-      // Effective at once, before the store has confirmed.
-      marked.add(digest, until);
-      return persist(digest, until);
+      const isNew = marked.untilOf(digest) === undefined;
+      return isNew && marked.countOf(userId) >= MAX_ENTRIES_PER_USER
+        ? addAll(userId, until)
+        : addDigest(userId, digest, until);
     },
   };
 }

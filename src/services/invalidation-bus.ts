@@ -10,8 +10,8 @@ const invalidation = z.discriminatedUnion('about', [
   z.object({ about: z.literal('key'), prefix: z.string(), endsAt: z.number().optional() }),
   /** A token was revoked by a logout; `until` is when it would have expired. */
   z.object({ about: z.literal('token'), id: z.string(), until: z.number() }),
-  /** A token was presented at `/mcp`. */
-  z.object({ about: z.literal('presented'), digest: z.string(), until: z.number() }),
+  /** A token was presented at `/mcp`; `userId` is missing if a node of an older build reports it. */
+  z.object({ about: z.literal('presented'), digest: z.string(), until: z.number(), userId: z.string().optional() }),
   /** A cookie session was closed; `name` is its key in the cache. */
   z.object({ about: z.literal('session'), name: z.string() }),
   /** Groups of a tenant, or their devices, changed. */

@@ -10,6 +10,7 @@ interface DenylistEntry {
   until: EpochMs;
   /** When the entry was added, in monotonic milliseconds. */
   since: number;
+  owner: string | undefined;
 }
 
 /**
@@ -21,6 +22,8 @@ export class TokenDenylist {
   readonly #clock: Clock;
   /** Ordered by `since`. */
   readonly #entries = new Map<string, DenylistEntry>();
+  /** Number of entries of each owner that has any. */
+  readonly #counts = new Map<string, number>();
   #prunedAt: number;
 
   constructor(clock: Clock) {
@@ -41,11 +44,26 @@ export class TokenDenylist {
     return this.#entries.get(id)?.until;
   }
 
-  add(id: string, until: EpochMs): void {
+  /** Number of entries that were added for `owner`, also of expired tokens. */
+  countOf(owner: string): number {
+    return this.#counts.get(owner) ?? 0;
+  }
+
+  add(id: string, until: EpochMs, owner?: string): void {
     const elapsed = elapsedOf(this.#clock);
     this.#prune(elapsed);
+    this.#delete(id);
+    this.#entries.set(id, { until, since: elapsed, owner });
+    if (owner !== undefined) this.#counts.set(owner, this.countOf(owner) + 1);
+  }
+
+  #delete(id: string): void {
+    const owner = this.#entries.get(id)?.owner;
     this.#entries.delete(id);
-    this.#entries.set(id, { until, since: elapsed });
+    if (owner === undefined) return;
+    const count = this.countOf(owner) - 1;
+    if (count === 0) this.#counts.delete(owner);
+    else this.#counts.set(owner, count);
   }
 
   #prune(elapsed: number): void {
@@ -54,7 +72,7 @@ export class TokenDenylist {
     const now = Math.min(this.#clock.now(), referenceOf(this.#clock));
     for (const [id, { until, since }] of this.#entries) {
       if (elapsed - since < MIN_HELD_MS) return;
-      if (until < now) this.#entries.delete(id);
+      if (until < now) this.#delete(id);
     }
   }
 }

@@ -89,7 +89,7 @@ export {
   StoreUnavailable,
 } from './contract/faults.ts';
 export { DROPPED_ANSWER, type IdempotencyRow, type IdempotencyStore, SEALED_HASH } from './contract/idempotency.ts';
-export type { IdentityStore, User } from './contract/identity.ts';
+export type { AgentToken, IdentityStore, User } from './contract/identity.ts';
 export type { ApiKey, ApiKeyStore, Invitation, Member, MemberStore } from './contract/members.ts';
 export type { Page } from './contract/page.ts';
 export type { PlanStore } from './contract/plans.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { loadAgentTokens } from '../../src/services/agent-tokens.ts';
+import { keyEntry, loadAgentTokens, MAX_ENTRIES_PER_USER } from '../../src/services/agent-tokens.ts';
 import { StoreUnavailable } from '../../src/store/contract.ts';
 import { testClock } from '../support/clock.ts';
 import { MemoryStore } from '../support/memory-store.ts';
@@ -18,7 +18,9 @@ describe('a presented agent token', () => {
     await presented.add('u1', { id: 'jti', expiresAt });
     expect(['jti', 'other'].map((id) => presented.has('u1', { id }))).toEqual([true, false]);
     expect(presented.has('u2', { id: 'jti' })).toBe(false);
-    expect([...store.agentTokens]).toEqual([[expect.not.stringContaining('jti'), expiresAt + 30_000]]);
+    expect([...store.agentTokens]).toEqual([
+      [expect.not.stringContaining('jti'), { expiresAt: expiresAt + 30_000, userId: 'u1' }],
+    ]);
     expect((await open()).has('u1', { id: 'jti' })).toBe(true);
     // The process's clock may be wrong: only the store deletes the entry, a day later.
     clock.set(expiresAt + 30_000);
@@ -40,7 +42,7 @@ describe('a presented agent token', () => {
     await presented.add('u1', { id: 'client', expiresAt });
     expect(presented.add('u1', { id: 'client', expiresAt: expiresAt + 86_399_999 })).toBeUndefined();
     await presented.add('u1', { id: 'client', expiresAt: expiresAt + 86_400_000 });
-    expect([...store.agentTokens.values()]).toEqual([expiresAt + 86_430_000]);
+    expect([...store.agentTokens.values()]).toEqual([{ expiresAt: expiresAt + 86_430_000, userId: 'u1' }]);
     expect(presented.add('u1', { id: 'client', expiresAt: expiresAt + 86_400_000 })).toBeUndefined();
   });
 
@@ -63,5 +65,57 @@ describe('a presented agent token', () => {
     clock.advance(86_400_000);
     await presented.add('u1', { id: 'new', expiresAt: clock.now() + 1_000 });
     expect(['old', 'new'].map((id) => presented.has('u1', { id }))).toEqual([false, true]);
+  });
+});
+
+describe('a user with the maximum of presented agent tokens', () => {
+  const DAY_MS = 86_400_000;
+
+  async function atMaximum() {
+    const parts = await setUp();
+    const { clock, presented } = parts;
+    const expiresAt = clock.now() + 3_600_000;
+    for (let n = 0; n < MAX_ENTRIES_PER_USER; n++) await presented.add('u1', { id: `jti${n}`, expiresAt });
+    return { ...parts, expiresAt };
+  }
+
+  it('has only agents from the next token on, also after a restart', async () => {
+    const { store, open, presented, expiresAt } = await atMaximum();
+    expect(presented.has('u1', { id: 'other' })).toBe(false);
+    await presented.add('u1', { id: 'one more', expiresAt });
+    for (const tokens of [presented, await open()]) {
+      expect(tokens.has('u1', { id: 'other' })).toBe(true);
+      expect(tokens.has('u1', keyEntry('abcdefgh'))).toBe(true);
+      expect(tokens.has('u2', { id: 'other' })).toBe(false);
+    }
+    for (let n = 0; n < 100; n++) await presented.add('u1', { id: `more${n}`, expiresAt });
+    expect(store.agentTokens.size).toBe(MAX_ENTRIES_PER_USER + 1);
+    expect(presented.sizes()).toMatchObject({ presented_tokens: MAX_ENTRIES_PER_USER + 1 });
+  });
+
+  it('still renews an entry of a client', async () => {
+    const { store, presented, expiresAt } = await atMaximum();
+    await presented.add('u1', { id: 'jti0', expiresAt: expiresAt + 2 * DAY_MS });
+    expect(store.agentTokens.size).toBe(MAX_ENTRIES_PER_USER);
+    expect([...store.agentTokens.values()].map((entry) => entry.expiresAt)).toContain(expiresAt + 2 * DAY_MS + 30_000);
+  });
+
+  it.each([
+    ['a token of this service', 3_600_000, 2 * DAY_MS],
+    ['a token of 10 days', 10 * DAY_MS, 11 * DAY_MS + 30_000],
+    ['a key without an expiry', Number.MAX_SAFE_INTEGER / 2, 90 * DAY_MS],
+  ])('has only agents for a time that covers %s', async (_what, lifeMs, allMs) => {
+    const { clock, store, presented } = await atMaximum();
+    const now = clock.now();
+    await presented.add('u1', { id: 'one more', expiresAt: now + lifeMs });
+    expect([...store.agentTokens.values()].at(-1)?.expiresAt).toBe(now + allMs);
+  });
+
+  it('has persons again when the tokens have expired', async () => {
+    const { clock, presented, expiresAt } = await atMaximum();
+    await presented.add('u1', { id: 'one more', expiresAt });
+    clock.advance(2 * DAY_MS + 1);
+    await presented.add('u2', { id: 'of another user', expiresAt: clock.now() });
+    expect(presented.has('u1', { id: 'other' })).toBe(false);
   });
 });

@@ -14,6 +14,14 @@ export interface User {
   notBefore: EpochMs | null;
 }
 
+/** A token, client or API key that was presented at `/mcp`, by a digest that names its user. */
+export interface AgentToken {
+  digest: string;
+  expiresAt: EpochMs;
+  /** Null if an older build stored it. */
+  userId: Uuid | null;
+}
+
 export interface IdentityStore {
   /**
    * The user with (`iss`, `sub`); created with `id` at the first sign-in. A changed email is stored if it is verified.
@@ -27,8 +35,8 @@ export interface IdentityStore {
   /** Tokens that expire after `now`; 0 returns all that are stored. */
   revokedTokens(now: EpochMs): Promise<{ jti: string; expiresAt: EpochMs }[]>;
   isTokenRevoked(jti: string): Promise<boolean>;
-  /** Stores the digest of a token that was presented at `/mcp`, until a day after the token expires. */
-  markAgentToken(digest: string, expiresAt: EpochMs): Promise<void>;
-  agentTokens(now: EpochMs): Promise<{ digest: string; expiresAt: EpochMs }[]>;
+  /** Stores that a token was presented at `/mcp`, until a day after the token expires. */
+  markAgentToken(token: AgentToken): Promise<void>;
+  agentTokens(now: EpochMs): Promise<AgentToken[]>;
   isAgentToken(digest: string): Promise<boolean>;
 }

@@ -105,22 +105,23 @@ export const identityStore = (database: Database): IdentityStore => ({
     return rows.length > 0;
   },
 
-  async markAgentToken(digest, expiresAt) {
+  async markAgentToken({ digest, expiresAt, userId }) {
     await database.write({
       name: 'token_presented',
-      text: `insert into presented_tokens as t (digest, expires_at) values ($1, $2)
-        on conflict (digest) do update set expires_at = greatest(t.expires_at, excluded.expires_at)`,
-      values: [digest, expiresAt],
+      text: `insert into presented_tokens as t (digest, expires_at, user_id) values ($1, $2, $3)
+        on conflict (digest) do update set expires_at = greatest(t.expires_at, excluded.expires_at),
+          user_id = coalesce(t.user_id, excluded.user_id)`,
+      values: [digest, expiresAt, userId],
     });
   },
 
   async agentTokens(now) {
-    const rows = await database.read<{ digest: string; expires_at: EpochMs }>({
+    const rows = await database.read<{ digest: string; expires_at: EpochMs; user_id: Uuid | null }>({
       name: 'tokens_presented',
-      text: 'select digest, expires_at from presented_tokens where expires_at > $1',
+      text: 'select digest, expires_at, user_id from presented_tokens where expires_at > $1',
       values: [now],
     });
-    return rows.map(({ digest, expires_at: expiresAt }) => ({ digest, expiresAt }));
+    return rows.map(({ digest, expires_at: expiresAt, user_id: userId }) => ({ digest, expiresAt, userId }));
   },
 
   async isAgentToken(digest) {

@@ -337,19 +337,19 @@ eachStore('members and keys', (backend, has) => {
 
   it('presented agent tokens are stored until they expire, and pruned a day later', async () => {
     const { identity } = store();
-    await identity.markAgentToken('one', 100);
-    await identity.markAgentToken('one', 50);
-    await identity.markAgentToken('two', 300);
-    expect(await identity.agentTokens(99)).toEqual(
-      expect.arrayContaining([
-        { digest: 'one', expiresAt: 100 },
-        { digest: 'two', expiresAt: 300 },
-      ]),
-    );
-    expect(await identity.agentTokens(100)).toEqual([{ digest: 'two', expiresAt: 300 }]);
+    const [one, two] = [
+      { digest: 'one', expiresAt: 100, userId: newId() },
+      { digest: 'two', expiresAt: 300, userId: null },
+    ];
+    await identity.markAgentToken(one);
+    await identity.markAgentToken({ ...one, expiresAt: 50 });
+    await identity.markAgentToken({ ...one, userId: null });
+    await identity.markAgentToken(two);
+    expect(await identity.agentTokens(99)).toEqual(expect.arrayContaining([one, two]));
+    expect(await identity.agentTokens(100)).toEqual([two]);
     await store().retention.prune(100 + DAY, { commands: 1, journal: 1 }, 10);
     expect(await identity.agentTokens(0)).toHaveLength(2);
     await store().retention.prune(101 + DAY, { commands: 1, journal: 1 }, 10);
-    expect(await identity.agentTokens(0)).toEqual([{ digest: 'two', expiresAt: 300 }]);
+    expect(await identity.agentTokens(0)).toEqual([two]);
   });
 });

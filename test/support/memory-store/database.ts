@@ -9,6 +9,7 @@ import type { CaVerification, SubjectUnbinding } from '../../../src/store/contra
 import type { FirmwareRelease } from '../../../src/store/contract/firmware.ts';
 import type { UserSession } from '../../../src/store/contract/user-sessions.ts';
 import type {
+  AgentToken,
   ApiKey,
   Group,
   Home,
@@ -76,7 +77,7 @@ const tables = (undo: UndoLog) => ({
   groups: new Table<Group>(undo),
   flags: new Table<boolean>(undo),
   revokedTokens: new Table<EpochMs>(undo),
-  presentedTokens: new Table<EpochMs>(undo),
+  presentedTokens: new Table<Omit<AgentToken, 'digest'>>(undo),
   apiKeys: new Table<ApiKey>(undo),
   invitations: new Table<Invitation>(undo),
   audit: new Table<AuditRow & { position: number }>(undo),

@@ -63,14 +63,20 @@ export const identityStore = (session: Session): IdentityStore => ({
   isTokenRevoked: (jti) =>
     session.read('identity.isTokenRevoked', [jti], (tables, jti) => tables.revokedTokens.has(jti)),
 
-  markAgentToken: (digest, expiresAt) =>
-    session.write('identity.markPresented', [digest, expiresAt], (tables, digest, until) =>
-      storeUntil(tables.presentedTokens, digest, until),
-    ),
+  markAgentToken: (token) =>
+    session.write('identity.markPresented', [token], ({ presentedTokens }, { digest, expiresAt, userId }) => {
+      const known = presentedTokens.get(digest);
+      presentedTokens.set(digest, {
+        expiresAt: Math.max(expiresAt, known?.expiresAt ?? expiresAt),
+        userId: known?.userId ?? userId,
+      });
+    }),
 
   agentTokens: (now) =>
     session.read('identity.presentedTokens', [now], (tables, now) =>
-      unexpired(tables.presentedTokens, now).map(([digest, expiresAt]) => ({ digest, expiresAt })),
+      [...tables.presentedTokens]
+        .filter(([, { expiresAt }]) => expiresAt > now)
+        .map(([digest, { expiresAt, userId }]) => ({ digest, expiresAt, userId })),
     ),
 
   isAgentToken: (digest) =>

@@ -85,7 +85,7 @@ function steps(now: EpochMs, days: { commands: number; journal: number }): Step[
     (tables, batch) => prune(tables.audit, batch, ({ at }) => at < journal),
     (tables, batch) => prune(tables.idempotency, batch, ({ expiresAt }) => expiresAt < now),
     (tables, batch) => prune(tables.revokedTokens, batch, (expiresAt) => expiresAt < now - DAY_MS),
-    (tables, batch) => prune(tables.presentedTokens, batch, (expiresAt) => expiresAt < now - DAY_MS),
+    (tables, batch) => prune(tables.presentedTokens, batch, ({ expiresAt }) => expiresAt < now - DAY_MS),
     (tables, batch) => prune(tables.userSessions, batch, ({ expiresAt }) => expiresAt < now),
     (tables, batch) => prune(tables.invitations, batch, ({ expiresAt }) => expiresAt < now),
     (tables, batch) => prune(tables.memories, batch, ({ expiresAt }) => expiresAt !== null && expiresAt <= now),

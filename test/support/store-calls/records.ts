@@ -228,9 +228,12 @@ const people: Record<string, CallBuilder> = {
         [a, b].map((n) => ({ deviceId: model.id('device', n), timestamp: at, nonce: `nonce${c}` })),
       ),
   markPresented:
-    (model, { a, at }) =>
+    (model, { a, b, at, flag }) =>
     ({ identity }) =>
-      identity.markAgentToken(model.name('digest', a), at),
+      identity.markAgentToken({
+        ...{ digest: model.name('digest', a), expiresAt: at },
+        userId: flag ? model.id('user', b) : null,
+      }),
 };
 
 const sessions: Record<string, CallBuilder> = {
