@@ -2,9 +2,10 @@ import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { ResourceUpdatedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { createClient } from 'graphql-ws';
 import { connectAsync, type MqttClient } from 'mqtt';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { type KeyRestriction, permitsAction, reachesDevice } from '../../src/domain/key-restriction.ts';
+import { StoreUnavailable } from '../../src/store/contract.ts';
 import type { Device } from '../edges/mqtt/client.ts';
 import { eventually } from '../support/clock.ts';
 import { register } from '../support/device.ts';
@@ -394,6 +395,25 @@ describe('over WebSocket', () => {
     const socket = await connectSocket(made.body.key, 'events=state');
     await owner.post('/v1/auth/api-keys/revoke', { prefix: made.body.prefix });
     expect((await socket.closed).code).toBe(4401);
+  });
+
+  it('closes with 1013 when the store does not say which devices are within reach, and delivers nothing more', async () => {
+    const [porch, attic] = [await connectDevice('porch'), await connectDevice('attic')];
+    const socket = await connectSocket(await makeKey({ groups: ['evening'] }), 'events=state');
+    await eventually(async () => {
+      await porch.send('state', { state: { seen: 5 } });
+      return socket.messages.length > 0;
+    });
+    await owner.post('/v1/groups/evening/join', { device_id: id.attic });
+    const unavailable = vi.spyOn(at.services.store.records, 'group').mockRejectedValue(new StoreUnavailable('away'));
+    closers.push(() => unavailable.mockRestore());
+    await attic.send('state', { state: { seen: 5 } });
+    await porch.send('state', { state: { seen: 6 } });
+    const { code, reason } = await socket.closed;
+    expect([code, reason]).toEqual([1013, 'updates were lost: connect again']);
+    expect(new Set(socket.messages.map(({ state }) => (state as { seen: number }).seen))).toEqual(new Set([5]));
+    unavailable.mockRestore();
+    await owner.delete(`/v1/groups/evening/devices/${id.attic}`);
   });
 });
 

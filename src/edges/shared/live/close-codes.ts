@@ -10,7 +10,7 @@ export const closeReasons: Readonly<Record<CloseCode | 1009, { why: string; advi
   1009: { why: 'A message from the client exceeded 1 KiB', advice: 'send `ping` and nothing else' },
   1011: { why: 'Internal error', advice: 'connect again later, with `snapshot=1`' },
   1013: {
-    why: 'The store is unavailable, the client reads far too slowly, or too many WebSockets of its credential or tenant are open',
+    why: 'The store is unavailable, the client reads far too slowly, updates for a restricted key were lost, or too many WebSockets of its credential or tenant are open',
     advice: 'connect again later, with `snapshot=1`',
   },
   4400: {
