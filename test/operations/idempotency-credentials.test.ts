@@ -183,6 +183,18 @@ describe('an answer that an earlier build has stored, which does not name the re
     expect((await create(keys[0]?.key ?? '', 'Three')).body.code).toBe('IDEMPOTENCY_MISMATCH');
   });
 
+  it('is not for a restricted key', async () => {
+    const { device_id: id } = (await register(token)).body;
+    const key = await newKey(['all']);
+    const command = (by: string) => send(by, `/v1/device/${id}/command`, { action: 'lock' }, 'k');
+    expect((await command(key.key)).status).toBe(202);
+    await asEarlier();
+    const create = { name: 'k', scopes: ['all'], restrict_to: { devices: [id], actions: ['unlock'] } };
+    const restricted = (await send(token, '/v1/auth/api-keys', create)).body;
+    expect(await command(restricted.key)).toMatchObject(otherCredential);
+    expect(replayed(await command(token))).toBe('true');
+  });
+
   it('is only for a person with all scopes if it has a secret', async () => {
     const { key } = await newKey(['all']);
     const registered = await register(key, 'k');
