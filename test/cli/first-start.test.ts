@@ -14,7 +14,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const serve = (name: string, terminal: boolean): CliProcess => {
+const serve = (name: string, terminal: boolean, more: Record<string, string> = {}): CliProcess => {
   const env = {
     DATA_DIR: join(folder, name),
     PORT: '0',
@@ -22,6 +22,7 @@ const serve = (name: string, terminal: boolean): CliProcess => {
     SIDECAR: 'off',
     LOG_LEVEL: 'error',
     NO_COLOR: '1',
+    ...more,
   };
   const process = terminal ? startCliOnTerminal(['serve'], env) : startCli(['serve'], env);
   started.push(process);
@@ -65,4 +66,10 @@ it('elsewhere it shows where the console is, and nothing that signs in', async (
   expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/console$/);
   await stop(elsewhere);
   expect(textOf(elsewhere)).not.toContain('Sign in');
+});
+
+it('behind another address it shows the console at that one', async () => {
+  const behind = serve('elsewhere', false, { PUBLIC_URL: 'https://twinkeep.example.com' });
+  await eventually(() => textOf(behind).includes('Console: https://twinkeep.example.com/console\n'));
+  await stop(behind);
 });

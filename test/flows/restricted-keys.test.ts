@@ -397,7 +397,7 @@ describe('over WebSocket', () => {
     expect((await socket.closed).code).toBe(4401);
   });
 
-  it('closes with 1013 when the store does not say which devices are within reach, and delivers nothing more', async () => {
+  it('closes with 1013 when the devices within reach cannot be read, and delivers nothing more', async () => {
     const [porch, attic] = [await connectDevice('porch'), await connectDevice('attic')];
     const socket = await connectSocket(await makeKey({ groups: ['evening'] }), 'events=state');
     await eventually(async () => {

@@ -17,6 +17,7 @@ export interface Programs {
   curl: string | null;
   jq: string | null;
   openssl: string | null;
+  'systemd-analyze': string | null;
   mosquitto_pub: string | null;
   mosquitto_sub: string | null;
   /** A Python with paho-mqtt 1. */
@@ -33,6 +34,7 @@ export const findPrograms = (): Programs => ({
   curl: program('curl'),
   jq: program('jq'),
   openssl: program('openssl'),
+  'systemd-analyze': program('systemd-analyze'),
   mosquitto_pub: program('mosquitto_pub'),
   mosquitto_sub: program('mosquitto_sub'),
   'paho-mqtt 1': pythonWithPaho1(),

@@ -105,7 +105,7 @@ async function serve(io: Io): Promise<void> {
   }
   const address = { url: service.url, mqttUrl: service.mqttUrl() ?? 'no MQTT' };
   if (cluster.isWorker) return void process.send?.({ serving: address } satisfies ServingMessage);
-  announce(io, address);
+  announce(io, config, address);
   if (isNew && isLoopbackHost(new URL(address.url).hostname) && io.stderr.isTTY === true)
     await announceSignIn(io, config, service.url);
 }
@@ -127,7 +127,7 @@ async function serveWithProcesses(io: Io, count: number): Promise<void> {
     void group.stop().then(() => process.exit(0));
   });
   try {
-    announce(io, await group.start(), count);
+    announce(io, config, await group.start(), count);
   } catch (error) {
     if (stopping) return;
     await group.stop();
@@ -144,11 +144,12 @@ function exitOnUnhandledErrors(log: ReturnType<typeof makePinoLog>): void {
   }
 }
 
-function announce(io: Io, { url, mqttUrl }: ServiceAddress, processes = 1): void {
+function announce(io: Io, { publicUrl }: Config, { url, mqttUrl }: ServiceAddress, processes = 1): void {
   const { bold } = io.errColors;
   const how = processes === 1 ? '' : ` with ${processes} processes`;
   io.err(`Twinkeep serves ${bold(url)} and ${bold(mqttUrl)}${how}`);
-  io.err(`Console: ${bold(`${url}/console`)}`);
+  // A browser elsewhere, or outside the container, cannot open the address that the service listens on.
+  io.err(`Console: ${bold(`${publicUrl ?? url}/console`)}`);
 }
 
 /**
