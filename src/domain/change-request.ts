@@ -22,6 +22,7 @@ export const changeKinds = {
   rotateSecret: 'critical',
   reinstateDevice: 'critical',
   revokeDevice: 'critical',
+  bindCertificate: 'critical',
   releaseFirmware: 'critical',
   setFirmwareSigning: 'critical',
   addFirmwareKey: 'critical',
@@ -37,7 +38,7 @@ export interface ChangePreview {
   /** One sentence for each rule that gets weaker, or for each effect of a critical change; at least one. */
   weaker: string[];
   changes: Record<string, { from: Json; to: Json }>;
-  /** For a change of a device's keys, unless an earlier version requested it. */
+  /** For a change of a device's keys or certificates, unless an earlier version requested it. */
   device?: PreviewedDevice;
 }
 

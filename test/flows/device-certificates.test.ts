@@ -221,6 +221,21 @@ describe.runIf(hasPrograms)('devices with certificates of a CA made by openssl',
     expect((await read(device.device_id)).state).toEqual({ on: true });
   });
 
+  it('a common name that waits for another user signs in no device under a rule of two people', async () => {
+    const careful = await at.owner();
+    const own = new OpensslCa(folder, 'Careful CA');
+    const id = await registered(careful, own);
+    const device = await register(careful);
+    expect((await careful.patch('/v1/tenant/policy', { confirm_by: 'another_principal' })).status).toBe(200);
+    const bind = { ca_id: id, common_name: device.device_id };
+    const asked = await careful.post(`/v1/devices/${device.device_id}/certificates`, bind);
+    expect([asked.status, asked.body.code]).toEqual([409, 'DRY_RUN_REQUIRED']);
+    expect((await careful.post(`/v1/change-requests/${asked.body.change_id}/approve`)).status).toBe(403);
+    const files = own.issue(device.device_id);
+    expect(await publish(files, 'state', { state: { on: true } })).toBe(NOT_AUTHORIZED);
+    expect((await careful.get(`/v1/devices/${device.device_id}`)).body.device.state).toEqual({});
+  });
+
   describe('is refused, and does not change a twin,', () => {
     const refusesAndKeeps = async (name: string, files: CertificateFiles, more: string[] = []) => {
       expect(await publish(files, 'state', { state: { on: true } }, more)).toBe(NOT_AUTHORIZED);

@@ -31,6 +31,7 @@ const titles: Readonly<Record<string, string>> = {
   rotateSecret: 'New device key',
   reinstateDevice: 'Reinstatement',
   revokeDevice: 'Revocation',
+  bindCertificate: 'New device certificate',
   releaseFirmware: 'Firmware release',
   setFirmwareSigning: 'Firmware without signatures',
   addFirmwareKey: 'New firmware key',

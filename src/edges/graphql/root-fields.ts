@@ -204,7 +204,7 @@ const changes: readonly (Operation | MutationField)[] = [
   registerCa,
   updateCa,
   deleteCa,
-  bindCertificate,
+  { operation: bindCertificate, typeNames: [null, 'ChangeDryRunRequired'] },
   unbindCertificate,
   revokeCertificate,
   { operation: registerManifest, typeNames: [null, 'ChangeDryRunRequired'] },

@@ -2,6 +2,7 @@ import type { ZodType } from 'zod';
 import type { ChangeRequest, ConfirmedOperation } from '../../domain/change-request.ts';
 import { allowsScope, type NeededScope, type Scope } from '../../domain/scopes.ts';
 import { updatePolicy } from '../commands/safety-policy.ts';
+import { bindCertificate } from '../device-cas/device-certificates.ts';
 import { reinstateDevice, revokeDevice, rotateSecret } from '../devices/device-keys.ts';
 import { registerManifest, updateManifest } from '../devices/manifests.ts';
 import { releaseFirmware } from '../firmware/firmware.ts';
@@ -24,6 +25,7 @@ export const confirmableOperations: Readonly<Record<ConfirmedOperation, Confirma
   rotateSecret,
   reinstateDevice,
   revokeDevice,
+  bindCertificate,
   releaseFirmware,
   setFirmwareSigning,
   addFirmwareKey,
@@ -37,6 +39,7 @@ const readScopes: Readonly<Record<ConfirmedOperation, NeededScope>> = {
   rotateSecret: 'read:devices',
   reinstateDevice: 'read:devices',
   revokeDevice: 'read:devices',
+  bindCertificate: 'read:devices',
   releaseFirmware: 'read:firmware',
   setFirmwareSigning: 'read:firmware',
   addFirmwareKey: 'read:firmware',

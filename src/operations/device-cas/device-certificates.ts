@@ -1,18 +1,22 @@
 import { z } from 'zod';
+import type { ChangePreview } from '../../domain/change-request.ts';
 import {
   type BoundSubject,
+  type DeviceCa,
   type DeviceCertificate,
   MAX_DEVICE_SUBJECTS,
   MAX_REVOKED_CERTIFICATES,
 } from '../../domain/device-ca.ts';
 import { iso } from '../../domain/iso-time.ts';
-import { done, refuse } from '../../domain/refusals.ts';
+import { quoted } from '../../domain/quoted.ts';
+import { done, outdated, refuse } from '../../domain/refusals.ts';
 import { reason } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import { serialNumberOf } from '../../protocol/certificate.ts';
-import { findDevice, isRevoked } from '../devices/device-view.ts';
+import { applyOrRequest, changeDryRun, confirmationResponse } from '../changes/confirmed-change.ts';
+import { type CommittedDevice, findDevice, isRevoked, nameInPreview, previewedDevice } from '../devices/device-view.ts';
 import { displayName, idOf, isoTime, notFound } from '../inputs.ts';
 import { operation, tenantOf } from '../operation.ts';
 import { lastRevocationOf } from './last-revocation.ts';
@@ -88,11 +92,23 @@ export const deviceCertificates = operation({
   },
 });
 
+const boundBody = z.object({ status: z.literal('bound'), device_id: uuid, subject: subjectEntry });
+
+/** Of a name that the device does not have: with a certificate it can do what it can with a new key. */
+const boundPreview = (device: CommittedDevice, { name, id }: DeviceCa, commonName: string): ChangePreview => ({
+  weaker: [
+    `Certificates of the CA ${quoted(name)} with the common name ${quoted(commonName)} sign in as the device ${nameInPreview(device)}.`,
+  ],
+  changes: { certificate: { from: null, to: { ca_id: id, common_name: commonName } } },
+  device: previewedDevice(device),
+});
+
 export const bindCertificate = operation({
   name: 'bindCertificate',
   summary: 'Bind a common name in certificates of a CA to a device: with such a certificate it signs in as this device',
   input: z.strictObject({ id: idOf('device'), ca_id: idOf('ca'), common_name: displayName }),
-  output: z.object({ status: z.literal('bound'), device_id: uuid, subject: subjectEntry }),
+  output: z.union([boundBody, changeDryRun]),
+  responses: { 201: { when: 'The common name is bound', body: boundBody }, 409: confirmationResponse },
   role: 'admin',
   scope: 'write:devices',
   changes: true,
@@ -100,36 +116,46 @@ export const bindCertificate = operation({
   auditSubject: ({ input }) => `device:${input.id}`,
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
   example: { input: { ca_id: '00000000-0000-7000-8000-000000000001', common_name: 'lamp-0001' } },
-  needs: ['actors', 'clock', 'locks', 'store'],
-  run(services, { input, caller }) {
+  needs: ['actors', 'agentTokens', 'audit', 'clock', 'locks', 'newId', 'store'],
+  run(services, call) {
+    const { input, caller } = call;
     const { actors, clock, locks, store } = services;
+    const { ca_id: caId, common_name: commonName, id: deviceId } = input;
     const tenantId = tenantOf(caller);
-    return locks.exclusive(`ca:${input.ca_id}`, async () => {
-      const found = await findDevice(services, caller, input.id);
-      if (!found.ok) return found;
-      if (isRevoked(found.value)) return refuse('DEVICE_REVOKED', 'The device is revoked: reinstate it first.');
-      if ((await store.deviceCas.find(tenantId, input.ca_id)) === null) return notFound('ca');
-      const bound = await store.deviceCas.subject(input.ca_id, input.common_name);
-      if (bound !== null && bound.deviceId !== input.id) {
+    return locks.exclusive(`ca:${caId}`, async () => {
+      const found = await findDevice(services, caller, deviceId);
+      if (!found.ok) return outdated(found);
+      if (isRevoked(found.value))
+        return outdated(refuse('DEVICE_REVOKED', 'The device is revoked: reinstate it first.'));
+      const ca = await store.deviceCas.find(tenantId, caId);
+      if (ca === null) return outdated(notFound('ca'));
+      const bound = await store.deviceCas.subject(caId, commonName);
+      if (bound !== null && bound.deviceId !== deviceId) {
         const other = await actors.read<DeviceContext>({ kind: 'device', id: bound.deviceId });
         if (other !== null && !isRevoked(other))
-          return refuse(
-            'CONFLICT',
-            'The common name belongs to another device. Unbind it, or revoke that device, first.',
+          return outdated(
+            refuse('CONFLICT', 'The common name belongs to another device. Unbind it, or revoke that device, first.'),
           );
       }
-      const own = await store.deviceCas.subjectsOf(input.id);
-      const isNew = bound?.deviceId !== input.id;
+      const own = await store.deviceCas.subjectsOf(deviceId);
+      const isNew = bound?.deviceId !== deviceId;
       if (isNew && own.length >= MAX_DEVICE_SUBJECTS)
         return refuse('CONFLICT', `A device has at most ${MAX_DEVICE_SUBJECTS} common names.`);
-      const subject: BoundSubject = {
-        ...{ caId: input.ca_id, commonName: input.common_name, tenantId, deviceId: input.id },
-        ...{ boundBy: caller.principal.id, boundAt: clock.now() },
+      const change = {
+        ...{ operation: 'bindCertificate' as const, subject: `device:${deviceId}` },
+        base: `certificate-subject:${bound?.deviceId ?? 'none'}`,
+        preview: isNew ? boundPreview(found.value, ca, commonName) : null,
       };
-      if (isNew && !(await store.deviceCas.bind(subject, bound?.deviceId ?? null)))
-        return refuse('CONFLICT', 'Another request has bound the common name. Try again.');
-      const answer = isNew || bound === null ? subject : bound;
-      return done({ body: { status: 'bound' as const, device_id: input.id, subject: subjectOf(answer) } });
+      return applyOrRequest(services, call, change, async () => {
+        const subject: BoundSubject = {
+          ...{ caId, commonName, tenantId, deviceId },
+          ...{ boundBy: caller.principal.id, boundAt: clock.now() },
+        };
+        if (isNew && !(await store.deviceCas.bind(subject, bound?.deviceId ?? null)))
+          return refuse('CONFLICT', 'Another request has bound the common name. Try again.');
+        const answer = isNew || bound === null ? subject : bound;
+        return done({ body: { status: 'bound' as const, device_id: deviceId, subject: subjectOf(answer) } });
+      });
     });
   },
 });

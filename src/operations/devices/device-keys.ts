@@ -4,7 +4,6 @@ import type { AppliedChange, ChangePreview } from '../../domain/change-request.t
 import { KEY_GRACE_MS, type SigningAlg, secretBinding } from '../../domain/device-key.ts';
 import { signingAlgSchema } from '../../domain/enum-schemas.ts';
 import { iso } from '../../domain/iso-time.ts';
-import { quoted } from '../../domain/quoted.ts';
 import { done, type Outcome, outdated, refuse } from '../../domain/refusals.ts';
 import { reason } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
@@ -19,7 +18,7 @@ import { idOf, isoTime } from '../inputs.ts';
 import { type Answer, type Call, operation, type Services } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
 import { withinBetaLimit } from './beta-limit.ts';
-import { type CommittedDevice, findDevice, isRevoked, previewedDevice } from './device-view.ts';
+import { type CommittedDevice, findDevice, isRevoked, nameInPreview, previewedDevice } from './device-view.ts';
 
 /** The public key of a key pair that the device generated. */
 export const publicKey = z
@@ -89,12 +88,6 @@ async function changeKeys<T>(
   });
 }
 
-/** For the sentences of a preview. */
-const nameIn = ({ snapshot }: CommittedDevice): string => {
-  const { id, name } = snapshot.context.fixed;
-  return name === null ? id : quoted(name);
-};
-
 /** The part of a preview that shows the next key. */
 function newKeyPreview(
   { snapshot }: CommittedDevice,
@@ -159,7 +152,9 @@ export const rotateSecret = operation({
       if (isRevoked(device)) return null;
       const { sentence, changes } = newKeyPreview(device, call.input);
       return {
-        weaker: [`The device ${nameIn(device)} gets a new key, and the current one ends after 24 hours. ${sentence}`],
+        weaker: [
+          `The device ${nameInPreview(device)} gets a new key, and the current one ends after 24 hours. ${sentence}`,
+        ],
         changes,
       };
     };
@@ -238,7 +233,7 @@ export const reinstateDevice = operation({
       if (!isRevoked(device)) return null;
       const { sentence, changes } = newKeyPreview(device, call.input);
       return {
-        weaker: [`The revoked device ${nameIn(device)} can connect again, with a new key. ${sentence}`],
+        weaker: [`The revoked device ${nameInPreview(device)} can connect again, with a new key. ${sentence}`],
         changes: { revoked: { from: true, to: false }, ...changes },
       };
     };
@@ -279,7 +274,7 @@ export const revokeDevice = operation({
       if (isRevoked(device)) return null;
       const ends = 'its connection and its keys end, its open commands are cancelled, and it leaves its home and room';
       return {
-        weaker: [`The device ${nameIn(device)} is revoked: ${ends}.`],
+        weaker: [`The device ${nameInPreview(device)} is revoked: ${ends}.`],
         changes: { revoked: { from: false, to: true } },
       };
     };

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Committed, DeviceSessions } from '../../actors/contract.ts';
 import { signingAlgSchema } from '../../domain/enum-schemas.ts';
 import { iso } from '../../domain/iso-time.ts';
+import { quoted } from '../../domain/quoted.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
 import type { PreviewedDevice } from '../../domain/twin.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
@@ -35,6 +36,12 @@ export const previewedDeviceSchema = z
 export function previewedDevice({ snapshot }: CommittedDevice): PreviewedDevice {
   const { name, homeId, roomId } = snapshot.context.fixed;
   return { name, home_id: homeId, room_id: roomId };
+}
+
+/** The device in the sentences of a preview. */
+export function nameInPreview({ snapshot }: CommittedDevice): string {
+  const { id, name } = snapshot.context.fixed;
+  return name === null ? id : quoted(name);
 }
 
 /** An entry of the list: the specification's fields, plus name and online, which people look for. */
