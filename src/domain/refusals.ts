@@ -60,6 +60,8 @@ export interface Refusal {
   retryAfterS?: number;
   /** Of a confirmed change: its subject is gone, or has changed since the preview, so it can never be applied. Not sent. */
   outdated?: true;
+  /** The credential was verified, so that this is no failed sign-in. Not sent. */
+  isVerified?: true;
 }
 
 /** The result of an operation or a rule: a value or a refusal. Faults and bugs are thrown. */

@@ -60,6 +60,7 @@ import { importTokenKey, type NewToken, signToken, type TokenKey } from '../../s
 import { artifactFolder } from '../../src/store/artifact-folder.ts';
 import { MemoryCache } from '../../src/store/cache/memory-cache.ts';
 import { MemoryRateLimiter } from '../../src/store/cache/memory-rate-limiter.ts';
+import { NodeShareRateLimiter } from '../../src/store/cache/node-share-rate-limiter.ts';
 import type { ArtifactFiles } from '../../src/store/contract/artifact-files.ts';
 import type { Cache, Store, User } from '../../src/store/contract.ts';
 import { assertDocumented } from './assert-documented.ts';
@@ -117,6 +118,8 @@ export interface HttpService<Kept extends Store = Store> {
 export interface HttpServiceOptions extends Partial<RestParts> {
   rateLimits?: Record<string, number>;
   fixedRates?: Partial<FixedRates>;
+  /** The number of nodes that divide the limits; 1 by default. */
+  sharingNodes?: number;
   mcpLimits?: Partial<SessionLimits>;
   graphqlLimits?: Partial<SocketLimits>;
   webSocketQuota?: Partial<ConnectionQuotaLimits>;
@@ -153,7 +156,7 @@ export async function startHttpServiceOn<Kept extends Store>(
   change: (userId: string, changes: Partial<User>) => void | Promise<void>,
 ): Promise<HttpService<Kept>> {
   const { rateLimits, fixedRates, mcpLimits, graphqlLimits, artifactFiles, invalidations, shards, ...more } = options;
-  const { verifiers = [], production = false, maxCacheEntries = 10_000, webSocketQuota } = options;
+  const { sharingNodes = 1, verifiers = [], production = false, maxCacheEntries = 10_000, webSocketQuota } = options;
   const clock = testClock(Date.now());
   const errors: object[] = [];
   const log: Log = { debug() {}, info() {}, warn() {}, error: (fields) => void errors.push(fields) };
@@ -201,7 +204,7 @@ export async function startHttpServiceOn<Kept extends Store>(
     }),
     ...{ store, cache, clock, newId, newTenantId: newId, log },
     ...callers,
-    rates: new MemoryRateLimiter(clock),
+    rates: new NodeShareRateLimiter(new MemoryRateLimiter(clock), () => sharingNodes),
     actors: runtime.actors,
     sessions: runtime.sessions,
     deviceActivity: new DeviceActivityLog(clock),

@@ -46,7 +46,12 @@ export function makeOperationHandler(parts: OperationHandlerParts, route: Route)
     const address = addressOf(request);
     const origin = { via: 'rest', requestId, address };
     const isAnonymous = operation.role === null || !authenticator.hasCredential(request.headers);
-    if (isAnonymous && !route.rateLimitExempt && !applyCharge(exchange, rateLimiter.chargeAnonymous(address))) return;
+    if (isAnonymous && !route.rateLimitExempt) {
+      const charge = operation.signedByDevice
+        ? rateLimiter.chargeSigned(address)
+        : rateLimiter.chargeAnonymous(address);
+      if (!applyCharge(exchange, charge)) return;
+    }
 
     let auth = authenticates
       ? authenticator.authenticate(request.headers, origin)
@@ -102,7 +107,7 @@ export function makeOperationHandler(parts: OperationHandlerParts, route: Route)
     else if (outcome.ok && outcome.value.stream !== undefined) await sendStream(exchange, outcome.value.stream);
     else if (outcome.ok)
       sendResult(exchange, success, outcome.value, { authenticator, publicUrl: parts.publicUrl?.() ?? '' });
-    else if (operation.signedByDevice && outcome.refusal.code === 'UNAUTHENTICATED') {
+    else if (isForged(operation, outcome.refusal)) {
       const limited = rateLimiter.recordFailedSignIn(address);
       exchange.rateLimitHeaders = rateLimiter.signInRateHeaders(address);
       sendRefusal(exchange, limited ?? outcome.refusal);
@@ -123,6 +128,10 @@ const MISSING_CREDENTIAL: Refusal = {
 /** The refusal of a body without a signature, which is a request without a credential, or of too many failed ones. */
 const unsignedRefusal = (body: JsonObject, limited: Refusal | null): Refusal | null =>
   Object.hasOwn(body, 'signature') ? limited : MISSING_CREDENTIAL;
+
+/** Whether the body was to be signed, and was not by the device. */
+const isForged = ({ signedByDevice }: Route['operation'], { code, isVerified }: Refusal): boolean =>
+  signedByDevice === true && code === 'UNAUTHENTICATED' && isVerified !== true;
 
 const NO_UPLOAD = done(null);
 const NO_KEY = done(null);

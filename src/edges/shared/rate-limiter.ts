@@ -30,6 +30,11 @@ export const fixedRates: FixedRates = { anonymous: 600, session: 600, signIns: 6
 export interface RequestRateLimiter {
   /** Charges a request without a credential. */
   chargeAnonymous(address: string, cost?: number): Charge;
+  /**
+   * Charges a request that a device may have signed, apart from other requests of the address. One node serves all devices
+   * of a tenant, so nodes that share no counters do not divide this limit.
+   */
+  chargeSigned(address: string): Charge;
   /** Charges an authenticated request. Returns a promise only if the tenant is not in memory. */
   chargeCaller(caller: Caller, address: string, cost?: number): Charge | Promise<Charge>;
   /** To be called before an uncached credential is verified: refuses an address that failed far too often. */
@@ -68,9 +73,10 @@ export function makeRequestRateLimiter(
     return (Object.hasOwn(rateLimits, tier) ? rateLimits[tier] : rateLimits[defaultTier]) ?? 0;
   }
 
-  function charge(kind: keyof typeof payers, id: string, limit: number, cost: number): Charge {
+  /** `counter` is the kind of the counter, where it is not that of the limit. */
+  function charge(kind: keyof typeof payers, id: string, limit: number, cost: number, counter = kind): Charge {
     if (limit === 0) return NOT_LIMITED;
-    const { ok, remaining, resetMs } = rates.take(kind, id, limit, cost);
+    const { ok, remaining, resetMs } = rates.take(counter, id, limit, cost);
     const reason = `The limit of ${limit} requests per minute ${payers[kind]} is reached`;
     return {
       headers: headersOf(kind, limit, remaining, resetMs),
@@ -104,6 +110,7 @@ export function makeRequestRateLimiter(
 
   return {
     chargeAnonymous,
+    chargeSigned: (address) => charge('address', `signed:${networkOf(address)}`, fixed.anonymous, 1, 'client'),
     chargeCaller(caller, address, cost = 1) {
       const { user } = caller;
       if (user === null) return chargeAnonymous(address, cost);

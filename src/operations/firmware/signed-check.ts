@@ -2,8 +2,9 @@ import { z } from 'zod';
 import { referenceOf } from '../../domain/clock.ts';
 import { hasKeyEnded, secretBinding } from '../../domain/device-key.ts';
 import { errorText, fieldErrors } from '../../domain/field-errors.ts';
-import { type Outcome, refuse } from '../../domain/refusals.ts';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { deviceType } from '../../domain/request-fields.ts';
+import { SealBroken } from '../../domain/sealing.ts';
 import { CANONICAL_UUID } from '../../domain/uuid.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
@@ -73,10 +74,9 @@ export const checkSignedFirmware = operation({
       return refuse('VALIDATION_FAILED', detail, { errors });
     }
     const envelope = parsed.data;
-    const type = await authenticate(services, envelope);
-    if (type === null) {
-      return refuse('UNAUTHENTICATED', 'The signature is not valid, or the request is too old or was sent before.');
-    }
+    const authenticated = await authenticate(services, envelope);
+    if (!authenticated.ok) return authenticated;
+    const type = authenticated.value;
     const { device_type, current_version } = envelope.payload;
     if (type !== device_type) {
       const message = 'is not the type of this device';
@@ -89,58 +89,81 @@ export const checkSignedFirmware = operation({
   },
 });
 
-/** The type of the device that signed the request; null if none did, it may not, or the request was sent before. */
+const forged = () => refuse('UNAUTHENTICATED', 'The signature is not valid.');
+
+/** Only the holder of a key of the device gets the reason. */
+const unaccepted = (reason: string) => refuse('UNAUTHENTICATED', reason, { isVerified: true });
+
+/** The type of the device that signed the request, if its key and the request are in force. */
 async function authenticate(
   services: Pick<Services, 'actors' | 'clock' | 'open' | 'store'>,
   envelope: Envelope,
-): Promise<string | null> {
-  const token = freshToken(services, envelope);
-  if (token === null || payloadHash(envelope.payload) !== envelope.payload_hash) return null;
-  const [type, key] = await Promise.all([activeType(services, envelope), keyOf(services, envelope)]);
-  const isSigned = verifyText(key ?? DUMMY_KEY, canonicalString(envelope), envelope.signature);
-  if (key === null || !isSigned || type === null) return null;
-  const unused = await services.store.sessionTokens.markUsed([token]);
+): Promise<Outcome<string>> {
+  const token = tokenOf(envelope);
+  if (token === null || payloadHash(envelope.payload) !== envelope.payload_hash) return forged();
+  const [state, key] = await Promise.all([stateOf(services, envelope), keyOf(services, envelope)]);
+  const isSigned = verifyText(key?.verifies ?? DUMMY_KEY, canonicalString(envelope), envelope.signature);
+  if (key === null || !isSigned || state === null) return forged();
+  if (!state.ok) return state;
+  if (key.hasEnded) return unaccepted(KEY_ENDED);
+  const { clock, store } = services;
+  if (!isFreshSession(token, [clock.now(), referenceOf(clock)]))
+    return unaccepted(
+      'The timestamp is more than two minutes from the time of the service, which the header Date has.',
+    );
+  const unused = await store.sessionTokens.markUsed([token]);
+  if (!unused.has(token.clientId)) return unaccepted('The request was sent before. Sign a new one.');
   // The device may have been revoked, or its key ended, since it was read.
-  return unused.has(token.clientId) ? activeType(services, envelope) : null;
+  return (await stateOf(services, envelope)) ?? forged();
 }
 
-function freshToken(
-  { clock }: Pick<Services, 'clock'>,
-  { client_id, device_id, timestamp, nonce }: Envelope,
-): SessionToken | null {
+/** The session token of the envelope; null unless it has the envelope's device, time and nonce. */
+function tokenOf({ client_id, device_id, timestamp, nonce }: Envelope): SessionToken | null {
   const token = parseSessionToken(client_id);
-  if (token === null || token.deviceId !== device_id || token.timestamp !== timestamp || token.nonce !== nonce)
-    return null;
-  return isFreshSession(token, [clock.now(), referenceOf(clock)]) ? token : null;
+  const isOwn = token?.deviceId === device_id && token.timestamp === timestamp && token.nonce === nonce;
+  return isOwn ? token : null;
 }
 
-/** The type of the device if it is active, in an active tenant, and this key version has not ended; otherwise null. */
-async function activeType(
+const KEY_ENDED = 'The key has ended. Use the current key of the device.';
+
+/** The type of the device, or why it is not accepted, for the holder of its key; null if the tenant has no such device. */
+async function stateOf(
   { actors }: Pick<Services, 'actors'>,
   { device_id, tenant_id, key_version }: Envelope,
-): Promise<string | null> {
+): Promise<Outcome<string> | null> {
   const [device, tenant] = await Promise.all([
     actors.read<DeviceContext>({ kind: 'device', id: device_id }),
     actors.read<TenantContext>({ kind: 'tenant', id: tenant_id }),
   ]);
-  if (device === null || !belongsTo(device, tenant_id) || isRevoked(device)) return null;
+  if (device === null || !belongsTo(device, tenant_id)) return null;
   const { fixed } = device.snapshot.context;
-  if (tenant?.snapshot.value !== 'active' || hasKeyEnded(fixed, key_version)) return null;
-  return fixed.deviceType;
+  if (tenant?.snapshot.value !== 'active') return unaccepted('The tenant is suspended.');
+  if (isRevoked(device)) return unaccepted('The device is revoked.');
+  return hasKeyEnded(fixed, key_version) ? unaccepted(KEY_ENDED) : done(fixed.deviceType);
 }
 
+interface CheckedKey {
+  verifies: VerifyingKey;
+  /** Its grace is over, or it was revoked with the device. */
+  hasEnded: boolean;
+}
+
+/** The key of this version, also one that has ended; null without one that can be opened. */
 async function keyOf(
   { clock, open, store }: Pick<Services, 'clock' | 'open' | 'store'>,
   { device_id, key_version }: Envelope,
-): Promise<VerifyingKey | null> {
-  const now = clock.now();
-  const keys = (await store.devices.validKeys([device_id])).get(device_id) ?? [];
-  const found = keys.find(
-    ({ keyVersion, graceUntil }) => keyVersion === key_version && (graceUntil === null || graceUntil > now),
-  );
+): Promise<CheckedKey | null> {
+  const found = (await store.devices.keyHistory(device_id)).find(({ keyVersion }) => keyVersion === key_version);
   if (found === undefined) return null;
-  const { signingAlg, sealedSecret, publicKey } = found;
-  const text =
-    signingAlg === 'ed25519' ? publicKey : sealedSecret && open(sealedSecret, secretBinding(device_id, key_version));
-  return text === null ? null : verifyingKey(signingAlg, text);
+  const { signingAlg, sealedSecret, publicKey, endedAt, graceUntil } = found;
+  const hasEnded = endedAt !== null || (graceUntil !== null && graceUntil <= clock.now());
+  try {
+    const place = secretBinding(device_id, key_version);
+    const text = signingAlg === 'ed25519' ? publicKey : sealedSecret && open(sealedSecret, place);
+    return text === null ? null : { verifies: verifyingKey(signingAlg, text), hasEnded };
+  } catch (error) {
+    // The service starts without the master keys of secrets that have ended.
+    if (hasEnded && error instanceof SealBroken) return null;
+    throw error;
+  }
 }

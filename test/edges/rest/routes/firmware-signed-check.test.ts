@@ -1,15 +1,10 @@
-import { createHash, createHmac, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type HttpService, startHttpService } from '../../../support/http-service.ts';
+import { type CheckFields, type CheckKey, signedCheck } from '../../../support/signed-check.ts';
 import { makeTestTenant, type TestTenant } from '../../../support/test-tenant.ts';
 
-// The signed form is built here from docs/devices.md, without the code of the service.
-
 const SUM = 'ab'.repeat(32);
-const SIGNED = [
-  ...['version', 'device_id', 'tenant_id', 'client_id', 'message_id', 'request_id', 'sequence_number', 'timestamp'],
-  ...['nonce', 'message_type', 'payload_hash'],
-] as const;
 
 let service: HttpService;
 let mine: TestTenant;
@@ -24,29 +19,9 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-type Key = string | KeyObject;
-type Fields = Record<string, unknown>;
-
-const signatureOf = (key: Key, text: string): string =>
-  typeof key === 'string'
-    ? createHmac('sha256', Buffer.from(key, 'ascii')).update(text).digest('base64url')
-    : sign(null, Buffer.from(text), key).toString('base64url');
-
-/** A signed request; `more` is set before it is signed. */
-function request(device: string, key: Key, more: Fields = {}, payload: Fields = {}): Fields {
-  const asked = { current_version: '1.0', device_type: 'smart_light', ...payload };
-  const timestamp = (more.timestamp as number | undefined) ?? service.clock.now();
-  const nonce = randomBytes(12).toString('base64url');
-  const canonical = JSON.stringify({ current_version: asked.current_version, device_type: asked.device_type });
-  const fields: Fields = {
-    ...{ version: 'PROTO/3.1', device_id: device, tenant_id: mine.tenantId, nonce, timestamp },
-    ...{ client_id: `${device}.${timestamp}.${nonce}`, message_id: 'm1', request_id: '', sequence_number: 0 },
-    ...{ message_type: 'firmware_check', payload_hash: createHash('sha256').update(canonical).digest('hex') },
-    ...more,
-  };
-  const text = SIGNED.map((name) => fields[name]).join('|');
-  return { ...fields, key_version: 1, signature: signatureOf(key, text), payload: asked };
-}
+type Fields = CheckFields;
+const request = (deviceId: string, key: CheckKey, more?: Fields, payload?: Fields): Fields =>
+  signedCheck({ deviceId, tenantId: mine.tenantId, now: service.clock.now() }, key, more, payload);
 
 const ask = (body: unknown) => service.call('POST', '/v1/firmware/check', { body });
 const UPDATE = { update_available: true, target_version: '2.0.0', url: 'https://example.com/l.bin', checksum: SUM };
