@@ -21,6 +21,9 @@ const paramPatterns: Record<Exclude<ParamKind, 'text'>, RegExp> = {
   boolean: /^(true|false)$/,
 };
 
+/** An `ETag` of such a number: after it may follow the digest of the representation, which is not compared. */
+const ENTITY_TAG = /^"(.*?)(?:-[0-9a-f]{16})?"$/;
+
 export function makeInputReader(route: Route): InputReader {
   const kinds = paramKinds(route);
   const names = pathParameters(route.path);
@@ -33,7 +36,7 @@ export function makeInputReader(route: Route): InputReader {
     for (const [header, member] of headers) {
       const text = request.headers[header];
       if (typeof text !== 'string') continue;
-      const value = typed(text.replace(/^"(.*)"$/, '$1'), kinds.get(member));
+      const value = typed(text.replace(ENTITY_TAG, '$1'), kinds.get(member));
       // A condition is never ignored: `*`, weak tags and a value that contradicts the body fail.
       const holds = typeof value === 'number' && (!Object.hasOwn(input, member) || input[member] === value);
       if (!holds)

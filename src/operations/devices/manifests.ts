@@ -7,9 +7,10 @@ import { done, type Outcome, outdated, type RefusalCode, refuse } from '../../do
 import { jsonObject } from '../../domain/request-fields.ts';
 import { completeManifest, type ManifestBody, manifestBody, manifestUpdateBody } from '../../domain/tenant-manifest.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
-import type { Uuid } from '../../domain/values.ts';
+import type { JsonObject, Uuid } from '../../domain/values.ts';
 import type { DeviceEvent, DeviceFixed } from '../../machines/device-types.ts';
 import type { Output } from '../../machines/outputs.ts';
+import { payloadHash } from '../../protocol/canonical.ts';
 import { applyOrRequest, changeDryRun, confirmationResponse, stillWaits } from '../changes/confirmed-change.ts';
 import { idOf } from '../inputs.ts';
 import { type Answer, type Call, operation, type Services, tenantOf } from '../operation.ts';
@@ -92,14 +93,20 @@ export const getManifest = operation({
     const { fixed } = found.value.snapshot.context;
     const manifest = (await services.manifests.load([fixed])).get(fixed.id);
     if (manifest === undefined) return refuse('NOT_FOUND', 'The device has no manifest.');
-    return done({ body: manifestRecordOf(manifest), etag: etagOf(manifest.version) });
+    return done(tagged(manifest));
   },
 });
 
 const singing = { action: 'sing', description: 'Sing a song', expectedState: { singing: true } };
 
-/** `If-Match` of an update takes it. */
-const etagOf = (version: number): string => `"${version}"`;
+/**
+ * With an `ETag` that `If-Match` of an update takes, which compares the version. The representation also depends on the build:
+ * on its descriptions and the lowest safety classes. So the tag has a digest of it.
+ */
+function tagged(manifest: Manifest): Answer<ManifestRecord> {
+  const body = manifestRecordOf(manifest);
+  return { body, etag: `"${manifest.version}-${payloadHash(body as unknown as JsonObject).slice(0, 16)}"` };
+}
 
 /** Shared by the operations that replace a device's manifest. */
 const replacing = {
@@ -244,7 +251,7 @@ async function putManifest(
     if (!reply.ok) return reply;
     // The device's actor assigns the version.
     const stored = services.manifests.put(manifestIn(reply.value.outputs));
-    return done({ body: manifestRecordOf(stored), etag: etagOf(stored.version) });
+    return done(tagged(stored));
   });
 }
 

@@ -1,7 +1,8 @@
 import { v7 } from 'uuid';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { capabilities, categories } from '../../../../src/domain/capability-registry.ts';
-import { mine, other, withTwoTenants } from '../two-tenants.ts';
+import type { Manifest } from '../../../../src/domain/manifest.ts';
+import { mine, other, service, withTwoTenants } from '../two-tenants.ts';
 
 withTwoTenants();
 
@@ -38,17 +39,33 @@ describe('GET /devices/{deviceId}/manifest', () => {
     const path = `/devices/${id}/manifest`;
     const get = (headers: Record<string, string> = {}) => mine.call('GET', path, undefined, { headers });
     const first = await get();
-    expect([first.status, first.headers.get('etag')]).toEqual([200, '"1"']);
-    for (const tag of ['"1"', 'W/"1"', '"0", "1"', '*']) {
-      const again = await get({ 'if-none-match': tag });
-      expect([again.status, again.body, again.headers.get('etag')]).toEqual([304, '', '"1"']);
+    const tag = first.headers.get('etag') ?? '';
+    expect([first.status, tag]).toEqual([200, expect.stringMatching(/^"1-[0-9a-f]{16}"$/)]);
+    for (const known of [tag, `W/${tag}`, `"0", ${tag}`, '*']) {
+      const again = await get({ 'if-none-match': known });
+      expect([again.status, again.body, again.headers.get('etag')]).toEqual([304, '', tag]);
     }
-    const put = (tag: string) => mine.call('PUT', path, own(), { headers: { 'if-match': tag } });
-    const changed = await put('"1"');
-    expect([changed.status, changed.headers.get('etag')]).toEqual([200, '"2"']);
-    expect((await put('"1"')).status).toBe(409);
-    const now = await get({ 'if-none-match': '"1"' });
-    expect([now.status, now.body.version, now.headers.get('etag')]).toEqual([200, 2, '"2"']);
+    const put = (known: string) => mine.call('PUT', path, own(), { headers: { 'if-match': known } });
+    const changed = await put(tag);
+    const next = changed.headers.get('etag') ?? '';
+    expect([changed.status, next]).toEqual([200, expect.stringMatching(/^"2-[0-9a-f]{16}"$/)]);
+    expect((await put(tag)).status).toBe(409);
+    const now = await get({ 'if-none-match': tag });
+    expect([now.status, now.body.version, now.headers.get('etag')]).toEqual([200, 2, next]);
+    // The version alone is a condition too.
+    expect((await put('"2"')).status).toBe(200);
+  });
+
+  it('has another ETag where another build shows the same version in another way', async () => {
+    const { device_id: id } = await mine.register();
+    const get = (headers = {}) => mine.call('GET', `/devices/${id}/manifest`, undefined, { headers });
+    const before = await get();
+    const { manifests } = service.services;
+    const shown = manifests.peek({ id, manifestVersion: 1 }) as Manifest;
+    const raised = shown.capabilities.map((one) => ({ ...one, safetyClass: 'CRITICAL' as const }));
+    manifests.put({ ...shown, capabilities: raised });
+    const now = await get({ 'if-none-match': before.headers.get('etag') ?? '' });
+    expect([now.status, now.body.version, now.body.capabilities]).toEqual([200, 1, raised]);
   });
 
   it("is not found if the device has none, is missing or is another tenant's", async () => {
