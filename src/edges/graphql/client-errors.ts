@@ -32,15 +32,23 @@ function invalidRequest(error: GraphQLError, requestId: Uuid): GraphQLError {
 /** The text of an error without the values of variables and literals that the library includes. */
 function withoutValues({ message, nodes, originalError }: GraphQLError): string {
   const kind = nodes?.[0]?.kind;
-  if (kind !== Kind.VARIABLE_DEFINITION) return kind?.endsWith('Value') ? endAt(message, FOUND) : message;
+  // Syntax Error: Expected ":", found String "1234".
+  if (kind === undefined) return message.replace(TOKEN, '$1');
+  if (kind !== Kind.VARIABLE_DEFINITION) return LITERAL.test(kind) ? withoutValue(message) : endAt(message, FOUND);
   const reason = originalError?.message ?? '';
   // Variable "$input" has invalid value at .params: reason
   if (reason === '' || !message.endsWith(reason)) return endAt(message, FOUND);
-  const text = reason.replace(/^Value ".*" does not exist/s, 'Value does not exist');
-  return message.slice(0, -reason.length) + endAt(text, VALUE);
+  return message.slice(0, -reason.length) + withoutValue(reason);
 }
 
+const withoutValue = (text: string): string =>
+  endAt(text.replace(/^Value ".*" does not exist/s, 'Value does not exist'), VALUE);
+
+/** Kinds of the nodes that errors of literals name. */
+const LITERAL = /(?:Value|ObjectField)$/;
 const FOUND = /[,;]? [Ff]ound: /;
+/** Tokens whose text may be a value, or a part of one. */
+const TOKEN = /\b(String|BlockString|Int|Float|Name) ".*"/s;
 /** Also `Int cannot represent non-integer value: 1.5`. */
 const VALUE = /(?:[,;]? [Ff]ound)?: /;
 

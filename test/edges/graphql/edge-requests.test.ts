@@ -54,6 +54,12 @@ describe('a request', () => {
       [command, { input: { deviceId: v4(), action: params } }, '.action: String cannot represent a non string value.'],
       [`mutation { commandDevice(input: {params: {pin: "7391"}}) { __typename } }`, {}, 'required field "action"'],
       ['query ($first: Int) { devices(first: $first) { totalCount } }', { first: '7391' }, 'non-integer value.'],
+      ['{ devices(first: "7391") { totalCount } }', {}, 'Int cannot represent non-integer value.'],
+      ['mutation { commandDevice(input: {dryRun: "7391"}) { __typename } }', {}, 'a non boolean value.'],
+      ['mutation { commandDevice(input: {parms: {pin: "7391"}}) { __typename } }', {}, 'unknown field "parms"'],
+      ['mutation { commandDevice(input: {params: {pin "7391"}}) { __typename } }', {}, 'Expected ":", found String.'],
+      ['mutation { commandDevice(input: {params: {pin: 1} 7391}) { __typename } }', {}, 'Expected Name, found Int.'],
+      ['mutation { commandDevice(input: {params: {pin: 1} """7391"""}) { __typename } }', {}, 'found BlockString.'],
     ];
     for (const [query, variables, message] of cases) {
       const { body } = await request(query, { variables });
