@@ -60,7 +60,7 @@ export interface Refusal {
   retryAfterS?: number;
   /** Of a confirmed change: its subject is gone, or has changed since the preview, so it can never be applied. Not sent. */
   outdated?: true;
-  /** The credential was verified, so that this is no failed sign-in. Not sent. */
+  /** The credential was verified, so this does not count as a failed sign-in. Not sent. */
   isVerified?: true;
 }
 

@@ -39,7 +39,7 @@ describe('a check for firmware that a device has signed', () => {
   });
 
   it.each([-121_000, 121_000])(
-    'is no failed sign-in with a clock that is %i ms off, and names the reason',
+    'does not count as a failed sign-in with a clock that is %i ms off, and names the reason',
     async (ms) => {
       for (let n = 0; n < SIGN_INS + 2; n++) {
         const { status, body } = await ask(request({ timestamp: service.clock.now() + ms }));
@@ -54,14 +54,14 @@ describe('a check for firmware that a device has signed', () => {
     },
   );
 
-  it('is no failed sign-in if it was sent before', async () => {
+  it('does not count as a failed sign-in if it was sent before', async () => {
     const sent = request();
     expect(await times(SIGN_INS + 3, () => ask(sent))).toEqual([200, ...Array(SIGN_INS + 2).fill(401)]);
     expect((await ask(sent)).body.detail).toContain('sent before');
     expect(leftOfSignIns()).toBe(SIGN_INS);
   });
 
-  it('is no failed sign-in of a suspended tenant', async () => {
+  it('does not count as a failed sign-in of a suspended tenant', async () => {
     const operator = await service.token('operator', { scope: 'platform:admin' });
     const set = (state: string) =>
       service.call('POST', `/v1/admin/tenants/${mine.tenantId}/${state}`, {
@@ -74,7 +74,7 @@ describe('a check for firmware that a device has signed', () => {
     expect(leftOfSignIns()).toBe(SIGN_INS);
   });
 
-  it('is no failed sign-in of a revoked device, or with a key that has ended', async () => {
+  it('does not count as a failed sign-in of a revoked device, or with a key that has ended', async () => {
     await mine.call('POST', `/device/${device.device_id}/rotate-secret`, {});
     await mine.call('POST', `/device/${device.device_id}/rotate-secret`, {});
     expect((await ask(request())).body).toMatchObject({
@@ -87,7 +87,7 @@ describe('a check for firmware that a device has signed', () => {
     expect(leftOfSignIns()).toBe(SIGN_INS);
   });
 
-  it('is a failed sign-in with another signature, whatever the state of the device, and tells nothing', async () => {
+  it('is a failed sign-in with another signature, whatever the state of the device, and does not show that state', async () => {
     const wrong = 'A'.repeat(device.device_secret.length);
     const details = new Set<string>();
     const attempts = [
