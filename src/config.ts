@@ -233,6 +233,8 @@ function readListening(read: ReadSetting) {
     mqttUsersNeedTls:
       readChoice(read, 'MQTT_USER_TLS', ['required', 'optional'], hasTls ? 'required' : 'optional') === 'required',
   };
+  // Otherwise who controls the network of a page's user gets the credentials that the page holds.
+  if (hasTls) for (const origin of listening.corsOrigins) refuseClearUrl('CORS_ORIGINS', origin);
   if (listening.mqttPort !== 0 && listening.mqttPort === listening.port) {
     throw new ConfigError('MQTT_PORT', 'must differ from PORT');
   }

@@ -122,6 +122,21 @@ describe('a configuration', () => {
     expect(read({ MQTT_USER_TLS: 'required' }).mqttUsersNeedTls).toBe(true);
   });
 
+  it('shares nothing with pages that come without TLS, except on loopback, where the service has TLS', () => {
+    const origins = (CORS_ORIGINS: string, more: Environment = { PUBLIC_URL: 'https://a.example' }) =>
+      read({ CORS_ORIGINS, ...more }).corsOrigins;
+    expect(origins('https://app.example,http://localhost:5173')).toEqual([
+      'https://app.example',
+      'http://localhost:5173',
+    ]);
+    expect(origins('http://app.example', {})).toEqual(['http://app.example']);
+    const refused = problem({
+      CORS_ORIGINS: 'https://app.example,http://app.example',
+      PUBLIC_URL: 'https://a.example',
+    });
+    expect([refused.variable, refused.message]).toEqual(['CORS_ORIGINS', expect.stringContaining('https://')]);
+  });
+
   it.each([
     'http://localhost:4000',
     'http://127.0.0.1/x',
