@@ -1,7 +1,8 @@
 import { useState } from 'react';
+import type { Problem } from '../api/problem.ts';
 import { useChange } from '../api/queries.ts';
 import { ConfirmationDialog } from '../confirmations/confirmation-dialog.tsx';
-import { CHANGES, changePath, type PendingChange } from './change-request.ts';
+import { type AppliedChangeBody, CHANGES, changePath, type PendingChange } from './change-request.ts';
 import { ChangePreviewRenewed, renewedChangeIn } from './renewed-change.tsx';
 import { WeakerList } from './weaker-list.tsx';
 
@@ -11,12 +12,13 @@ interface ConfirmChangeProps {
   /** Paths that are refetched after the change was applied. */
   stalePaths: readonly string[];
   onClose(): void;
-  onApplied(): void;
+  /** Also called if the dialog was closed before the answer. */
+  onApplied(answer: AppliedChangeBody): void;
 }
 
 /** Dialog with what a change makes weaker, to confirm or cancel it. */
 export function ConfirmChange({ title, pending, stalePaths, onClose: close, onApplied }: ConfirmChangeProps) {
-  const confirm = useChange([CHANGES, ...stalePaths]);
+  const confirm = useChange<AppliedChangeBody>([CHANGES, ...stalePaths]);
   const cancel = useChange([CHANGES]);
   const renewed = renewedChangeIn(confirm.error);
   // The last one that the service has answered with.
@@ -38,14 +40,13 @@ export function ConfirmChange({ title, pending, stalePaths, onClose: close, onAp
         cancel.mutate({ method: 'POST', path: changePath(shown.change_id, '/refuse'), body: {} }, { onSuccess: close })
       }
       onConfirm={() =>
-        confirm.mutate(
-          {
+        void confirm
+          .mutateAsync({
             method: 'POST',
             path: changePath(shown.change_id, '/confirm'),
             body: { dry_run_token: shown.dry_run_token },
-          },
-          { onSuccess: onApplied, onError: (problem) => setShown(renewedChangeIn(problem) ?? shown) },
-        )
+          })
+          .then(onApplied, (problem: Problem) => setShown(renewedChangeIn(problem) ?? shown))
       }
     >
       <WeakerList of={shown.preview.weaker} />

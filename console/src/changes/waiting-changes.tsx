@@ -2,12 +2,11 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useId, useState } from 'react';
 import { Link } from 'wouter';
 import { invalidatePaths, useChange, useGet } from '../api/queries.ts';
-import { DeviceName, useDeviceName } from '../devices/device-name.tsx';
+import { DeviceName } from '../devices/device-name.tsx';
 import { Requester } from '../people/requester.tsx';
 import { useNow } from '../ui/clock.ts';
 import { LoadError } from '../ui/feedback.tsx';
 import { Icon } from '../ui/icons.tsx';
-import { SecretDialog } from '../ui/secret-dialog.tsx';
 import { Countdown, Time } from '../ui/time.tsx';
 import {
   type AppliedChangeBody,
@@ -18,6 +17,7 @@ import {
   deviceOfChange,
 } from './change-request.ts';
 import { ApproveChange, RefuseChange, type ShownChange } from './decide-change.tsx';
+import { DeviceSecret, type NewSecret, newSecretIn } from './device-secret.tsx';
 import { WeakerList } from './weaker-list.tsx';
 
 const REFRESH_MS = 10_000;
@@ -36,17 +36,6 @@ const titles: Readonly<Record<string, string>> = {
   setFirmwareSigning: 'Firmware without signatures',
   addFirmwareKey: 'New firmware key',
 };
-
-/** A device's new secret, in the answer to the confirmation of its new key. */
-interface NewSecret {
-  deviceId: string;
-  secret: string;
-}
-
-function newSecretIn({ result }: AppliedChangeBody): NewSecret | null {
-  const { device_id: deviceId, new_secret: secret } = result;
-  return typeof deviceId === 'string' && typeof secret === 'string' ? { deviceId, secret } : null;
-}
 
 type Decision = 'approve' | 'refuse';
 
@@ -77,7 +66,7 @@ export function WaitingChanges() {
       {
         onError,
         onSuccess(answer) {
-          setSecret(newSecretIn(answer));
+          setSecret(newSecretIn(answer.result));
           setOpen((shown) => (shown?.of.id === of.id ? null : shown));
           void invalidatePaths(queries, STALE);
         },
@@ -117,11 +106,6 @@ export function WaitingChanges() {
       )}
     </>
   );
-}
-
-function DeviceSecret({ of: { deviceId, secret }, close }: { of: NewSecret; close(): void }) {
-  const device = useDeviceName(deviceId);
-  return <SecretDialog title={`New secret of ${device}`} noun="secret" secret={secret} onClose={close} />;
 }
 
 function Entry({ of: one, onDecide }: { of: ChangeRequestEntry; onDecide(decision: Decision): void }) {

@@ -1,6 +1,6 @@
 import { type FormEvent, useId, useState } from 'react';
 import { categoryNames } from '../../../src/domain/capability-registry.ts';
-import type { createHome, listHomes, listRooms } from '../../../src/operations/homes/homes.ts';
+import type { createHome, listHomes } from '../../../src/operations/homes/homes.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
 import { useSession } from '../session.tsx';
@@ -8,6 +8,7 @@ import { Dialog } from '../ui/dialog.tsx';
 import { ChangeError, LoadError, Loading } from '../ui/feedback.tsx';
 import type { NewDeviceIdentity } from './device-programs.ts';
 import { NewDevice } from './new-device.tsx';
+import { RoomField } from './room-field.tsx';
 
 /** The value of the home field for a home that is created with the device. */
 const NEW_HOME = 'new';
@@ -127,25 +128,5 @@ function DeviceForm({ homes, onRegistered, onCancel }: DeviceFormProps) {
         </button>
       </div>
     </form>
-  );
-}
-
-/** The rooms of a home, if it has any. */
-function RoomField({ home }: { home: string }) {
-  const rooms = useGet<ResponseBody<typeof listRooms>>(`${HOMES}/${home}/rooms?limit=200`).data?.rooms ?? [];
-  const id = useId();
-  if (rooms.length === 0) return null;
-  return (
-    <>
-      <label htmlFor={id}>Room (optional)</label>
-      <select id={id} name="room">
-        <option value="">no room</option>
-        {rooms.map((room) => (
-          <option key={room.id} value={room.id}>
-            {room.name}
-          </option>
-        ))}
-      </select>
-    </>
   );
 }

@@ -9,6 +9,7 @@ import { LoadError, Loading, Note, Pill } from '../ui/feedback.tsx';
 import { Time } from '../ui/time.tsx';
 import { Fact, Facts, ObjectMembers } from '../ui/values.tsx';
 import { CommandHistory } from './command-history.tsx';
+import { DeviceChanges } from './device-changes.tsx';
 import { type DeviceRecord, deviceNameOf } from './device-name.tsx';
 import { DeviceKeys } from './keys.tsx';
 import { DeviceManifest } from './manifest.tsx';
@@ -48,6 +49,7 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
         <div>
           <DeviceTwin device={device} />
           <DeviceDetails device={device} />
+          {may('admin') && <DeviceChanges device={device} />}
         </div>
         <div>
           {device.revoked ? (
