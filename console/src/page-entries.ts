@@ -46,6 +46,22 @@ export const pageEntries: readonly PageEntry[] = [
     load: () => import('./devices/manifest-editor.tsx').then(({ ManifestEditorPage }) => ManifestEditorPage),
   },
   {
+    ...{ path: '/homes', label: 'Homes', icon: 'place', group: 'Operate', role: 'viewer' },
+    load: () => import('./homes/list.tsx').then(({ HomesPage }) => HomesPage),
+  },
+  {
+    ...{ path: '/homes/:id', role: 'viewer' },
+    load: () => import('./homes/page.tsx').then(({ HomeDetailsPage }) => HomeDetailsPage),
+  },
+  {
+    ...{ path: '/groups', label: 'Groups', icon: 'group', group: 'Operate', role: 'user' },
+    load: () => import('./groups/list.tsx').then(({ GroupsPage }) => GroupsPage),
+  },
+  {
+    ...{ path: '/groups/:slug', role: 'user' },
+    load: () => import('./groups/page.tsx').then(({ GroupPage }) => GroupPage),
+  },
+  {
     ...{ path: '/plans', label: 'Plans', icon: 'plan', group: 'Operate', role: 'viewer' },
     load: () => import('./plans/list.tsx').then(({ PlansPage }) => PlansPage),
   },

@@ -275,7 +275,15 @@ describe.runIf(hasChromium())('administration in the console', () => {
     await page.getByRole('table').waitFor();
     expect(await page.getByRole('button', { name: /…/ }).count()).toBe(0);
     const menu = page.getByRole('navigation', { name: 'Pages' }).getByRole('link');
-    expect(await menu.allTextContents()).toEqual(['Home', 'Plans', 'Memories', 'API keys', 'Sessions', 'Firmware']);
+    expect(await menu.allTextContents()).toEqual([
+      'Home',
+      'Homes',
+      'Plans',
+      'Memories',
+      'API keys',
+      'Sessions',
+      'Firmware',
+    ]);
     for (const path of ['/audit', '/members', '/policy', '/devices', '/platform/flags']) {
       await page.goto(`${at.url}/console${path}`);
       await page

@@ -2,6 +2,7 @@ import { Link } from 'wouter';
 import type { listHomes, listRooms } from '../../../src/operations/homes/homes.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
+import { useSession } from '../session.tsx';
 import { LoadError } from '../ui/feedback.tsx';
 
 const current = (is: boolean) => (is ? { 'aria-current': 'true' as const } : {});
@@ -10,6 +11,7 @@ const current = (is: boolean) => (is ? { 'aria-current': 'true' as const } : {})
 export function HomesNavigation({ query }: { query: URLSearchParams }) {
   const { data, error, refetch } = useGet<ResponseBody<typeof listHomes>>('/v1/homes?limit=200');
   const home = query.get('home');
+  const { may } = useSession();
   if (data === undefined && error !== null) return <LoadError problem={error} retry={refetch} />;
   return (
     <nav className="places card" aria-label="Homes and rooms">
@@ -29,6 +31,11 @@ export function HomesNavigation({ query }: { query: URLSearchParams }) {
         ))}
       </ul>
       {data?.next_cursor != null && <p className="quiet small">Only the newest 200 homes are shown.</p>}
+      {may('admin') && (
+        <Link href="/homes" className="small">
+          Manage homes
+        </Link>
+      )}
     </nav>
   );
 }
