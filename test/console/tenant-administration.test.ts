@@ -152,6 +152,7 @@ describe.runIf(hasChromium())('administration in the console', () => {
     expect(await page.getByLabel('Role', { exact: true }).getByText('owner').count()).toBe(0);
     expect(await accessibility(page)).toEqual([]);
     await page.getByRole('button', { name: 'Invite', exact: true }).click();
+    await page.getByRole('button', { name: 'Done' }).click();
     await page
       .getByRole('row', { name: /^ines@example.com/ })
       .getByText('invited')

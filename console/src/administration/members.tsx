@@ -9,6 +9,7 @@ import { Dialog } from '../ui/dialog.tsx';
 import { ChangeError, LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
 import { abbreviateId } from '../ui/text-format.ts';
+import { InvitationLink } from './invitation-link.tsx';
 import './administration.css';
 
 type Member = ResponseBody<typeof listMembers>['members'][number];
@@ -64,6 +65,7 @@ function Row({ of: member }: { of: Member }) {
   const self = member.id === me.user.id;
   const mayChange = !self && mayDecideOn(mine, member.role);
   const invited = member.status === 'invited';
+  const [isLinkShown, setLinkShown] = useState(false);
   return (
     <tr>
       <th scope="row">
@@ -95,6 +97,19 @@ function Row({ of: member }: { of: Member }) {
       </td>
       <td>
         <div className="row-actions">
+          {invited && member.email !== null && (
+            <button
+              type="button"
+              className="button"
+              aria-label={`Link … ${member.email}`}
+              onClick={() => setLinkShown(true)}
+            >
+              Link …
+            </button>
+          )}
+          {isLinkShown && member.email !== null && (
+            <InvitationLink email={member.email} onClose={() => setLinkShown(false)} />
+          )}
           {mayChange && !invited && (
             <ConfirmButton
               label="Sign out"
@@ -134,6 +149,7 @@ function Row({ of: member }: { of: Member }) {
 function Invite() {
   const { role: mine } = useSession();
   const [open, setOpen] = useState(false);
+  const [invited, setInvited] = useState<string | null>(null);
   const invite = useChange(STALE);
   const [emailId, roleId] = [useId(), useId()];
   const [role, setRole] = useState<MemberRole>('user');
@@ -144,16 +160,25 @@ function Invite() {
   const send = (event: FormEvent<HTMLFormElement>): void => {
     event.preventDefault();
     const email = `${new FormData(event.currentTarget).get('email')}`.trim();
-    invite.mutate({ method: 'POST', path: MEMBERS, body: { email, role } }, { onSuccess: close });
+    invite.mutate(
+      { method: 'POST', path: MEMBERS, body: { email, role } },
+      {
+        onSuccess() {
+          close();
+          setInvited(email);
+        },
+      },
+    );
   };
   return (
     <>
       <button type="button" className="button primary" onClick={() => setOpen(true)}>
         Invite member …
       </button>
+      {invited !== null && <InvitationLink email={invited} onClose={() => setInvited(null)} />}
       {open && (
         <Dialog title="Invite member" onClose={close}>
-          <p>The invitation appears when the person signs in with this email address. It is valid for 14 days.</p>
+          <p>You get a link to send to the person. The invitation is valid for 14 days.</p>
           <form onSubmit={send}>
             <label htmlFor={emailId}>Email</label>
             <input id={emailId} name="email" type="email" required maxLength={254} autoComplete="off" />
