@@ -49,6 +49,32 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     await close();
   });
 
+  it('are counted in the navigation of every page, live, with one request for each connection', async () => {
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: grace.token });
+    const listings: string[] = [];
+    page.on('request', (request) => {
+      if (request.url().includes('/v1/confirmations')) listings.push(request.url());
+    });
+    const link = (name: string) => page.getByRole('link', { name, exact: true });
+    const before = await request('unlock');
+    await open('/plans');
+    await link('Confirmations 1 waiting').waitFor();
+    const after = await request('unlock');
+    await link('Confirmations 2 waiting').waitFor();
+    expect(await accessibility(page)).toEqual([]);
+    await page.setViewportSize({ width: 400, height: 860 });
+    await page.getByRole('button', { name: 'Menu 2 waiting' }).waitFor();
+    expect(await overflowsHorizontally(page)).toBe(false);
+    await page.setViewportSize({ width: 1_280, height: 860 });
+    await owner.post(`/v1/confirmations/${before}/refuse`);
+    await link('Confirmations 1 waiting').waitFor();
+    await owner.post(`/v1/commands/${after}/cancel`, {});
+    await link('Confirmations').waitFor();
+    expect(listings).toHaveLength(1);
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
   it('show the API key that requested a command', async () => {
     const scopes = ['execute:commands'];
     const { key, prefix } = (await owner.post('/v1/auth/api-keys', { name: 'agent', scopes })).body;

@@ -1,5 +1,6 @@
 import { type ComponentType, lazy, type ReactNode, Suspense, useEffect, useRef, useState } from 'react';
 import { Link, Redirect, Route, Switch, useLocation } from 'wouter';
+import { useWaitingConfirmations, WaitingBadge } from '../confirmations/waiting-badge.tsx';
 import { type PageEntry, pageEntries } from '../page-entries.ts';
 import { useSession } from '../session.tsx';
 import { Empty, Loading } from '../ui/feedback.tsx';
@@ -22,6 +23,7 @@ export function PageFrame() {
   const [path] = useLocation();
   const [open, setOpen] = useState(false);
   const main = useRef<HTMLElement>(null);
+  const waiting = useWaitingConfirmations();
   const shown = pageEntries.filter((page) =>
     page.platform ? platform : may(page.role) || (platform && page.anyTenant === true),
   );
@@ -54,6 +56,7 @@ export function PageFrame() {
           >
             <Icon name={open ? 'close' : 'menu'} />
             <span className="unseen">Menu</span>
+            {!open && <WaitingBadge of={waiting} />}
           </button>
         </div>
         <nav id="menu" aria-label="Pages">
@@ -62,7 +65,9 @@ export function PageFrame() {
             return entries.length === 0 ? null : (
               <Menu key={group} title={group}>
                 {entries.map((page) => (
-                  <Entry key={page.path} page={page} current={isCurrent(page, path)} />
+                  <Entry key={page.path} page={page} current={isCurrent(page, path)}>
+                    {page.path === '/confirmations' && <WaitingBadge of={waiting} />}
+                  </Entry>
                 ))}
               </Menu>
             );
@@ -118,11 +123,18 @@ const Menu = ({ title, children }: { title: string; children: ReactNode }) => (
   </section>
 );
 
-const Entry = ({ page: { path, label, icon }, current }: { page: PageEntry; current: boolean }) => (
+interface EntryProps {
+  page: PageEntry;
+  current: boolean;
+  children: ReactNode;
+}
+
+const Entry = ({ page: { path, label, icon }, current, children }: EntryProps) => (
   <li>
     <Link href={path} {...(current && { 'aria-current': 'page' as const })}>
       {icon !== undefined && <Icon name={icon} />}
       {label}
+      {children}
     </Link>
   </li>
 );
