@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { hasChromium } from '../support/chromium.ts';
@@ -56,6 +57,32 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     const { command_id } = await command(light, 'set_brightness', { level: 40 });
     const row = page.getByRole('row').filter({ hasText: command_id.slice(-8) });
     await row.getByText('succeeded').waitFor();
+    await close();
+  });
+
+  it('shows the device, the parameters and the user of each command, and exports what is shown', async () => {
+    await command(light, 'set_brightness', { level: 41 });
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open('/actors?kind=command');
+    const table = page.getByRole('table', { name: 'Commands' });
+    const row = table.getByRole('row', { name: /set_brightness.*Ceiling light.*41.*you/ }).first();
+    await row.getByRole('link', { name: 'Ceiling light' }).waitFor();
+    await table.getByRole('button', { name: 'Parameters' }).click();
+    expect(new URL(page.url()).search).toBe('?kind=command&sort=params');
+    await page.getByText('Columns', { exact: true }).click();
+    await page.getByRole('checkbox', { name: 'ID' }).uncheck();
+    expect(await accessibility(page)).toEqual([]);
+    const started = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Export CSV' }).click();
+    const file = await started;
+    expect(file.suggestedFilename()).toBe('commands.csv');
+    const [header = '', ...records] = readFileSync(await file.path(), 'utf8')
+      .trim()
+      .split('\r\n');
+    expect(header).toContain('"Command","State","Device","Parameters","User","Since"');
+    expect(header).not.toContain('ID');
+    expect(records.join()).toMatch(/"set_brightness","[^"]*succeeded[^"]*","Ceiling light","41[^"]*","you"/);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 

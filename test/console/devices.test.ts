@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inviteMember } from '../support/access-fixture.ts';
@@ -63,6 +64,52 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await porch.getByText('online').waitFor();
     speaker.mqtt.end(true);
     await porch.getByText('offline').waitFor();
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
+  it('are listed with state, battery and room, live, sorted, with chosen columns, and exported', async () => {
+    const room = (await owner.post(`/v1/homes/${owner.homeId}/rooms`, { name: 'Attic' })).body.id;
+    const registered = await register(owner, { device_type: 'smart_light', name: 'Attic lamp' });
+    await owner.patch(`/v1/devices/${registered.device_id}`, { room_id: room });
+    const speaker = await connectRawDevice(at, registered);
+    await speaker.send('state', { state: { on: true, brightness: 40 } }, { sequence: 1 });
+    await speaker.send('heartbeat', { uptime_s: 5, battery: 87 }, { sequence: 2 });
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    await eventually(async () => (await owner.get(`/v1/devices/${registered.device_id}`)).body.device.battery === 87);
+    await open('/devices');
+    await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
+    const table = page.getByRole('table', { name: 'Devices' });
+    const row = table.getByRole('row', { name: /Attic lamp/ });
+    await row.getByText(/^on, brightness 40/).waitFor();
+    await row.getByText('87 %').waitFor();
+    await row.getByText('Attic', { exact: true }).waitFor();
+    await speaker.send('state', { state: { brightness: 60 } }, { sequence: 3 });
+    await row.getByText(/^on, brightness 60/).waitFor();
+
+    const battery = table.getByRole('columnheader', { name: 'Battery' });
+    await battery.getByRole('button').click();
+    expect(await battery.getAttribute('aria-sort')).toBe('ascending');
+    expect(new URL(page.url()).search).toBe('?sort=battery');
+    await battery.getByRole('button').click();
+    expect(await battery.getAttribute('aria-sort')).toBe('descending');
+    await page.getByText('Columns', { exact: true }).click();
+    await page.getByRole('checkbox', { name: 'Type' }).uncheck();
+    await page.getByRole('checkbox', { name: 'Firmware' }).check();
+    expect(await accessibility(page)).toEqual([]);
+    await page.reload();
+    await table.getByRole('columnheader', { name: 'Firmware' }).waitFor();
+    expect(await table.getByRole('columnheader', { name: 'Type' }).count()).toBe(0);
+    await row.getByText('87 %').waitFor();
+    await page.getByLabel('Search by name, type or ID').fill('attic');
+    await page.getByText(/, 1 shown$/).waitFor();
+    const started = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Export CSV' }).click();
+    const text = readFileSync(await (await started).path(), 'utf8');
+    expect(text).toMatch(/^\ufeff"Device","Presence","State","Battery","Home","Room","Last seen","Firmware"\r\n/);
+    expect(text.split('\r\n')[1]).toMatch(/^"Attic lamp","online","on, brightness 60[^"]*",87,"Home","Attic",/);
+    speaker.mqtt.end(true);
+    await owner.delete(`/v1/devices/${registered.device_id}`);
     expect(browserErrors()).toEqual([]);
     await close();
   });

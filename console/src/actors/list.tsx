@@ -9,6 +9,7 @@ import { Empty, LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { Icon } from '../ui/icons.tsx';
 import { Time } from '../ui/time.tsx';
 import { actorHref, iconOf, idSuffix } from './actor-display.ts';
+import { CommandRows } from './command-rows.tsx';
 import { Filters, filterFrom } from './filters.tsx';
 import { type ActorListFilter, type ActorTransition, LiveActorList } from './live-actor-list.ts';
 import { StatePills } from './state-pills.tsx';
@@ -46,7 +47,11 @@ function ActorList({ tenant }: { tenant: string | null }) {
   const search = (query.get('find') ?? '').trim().toLowerCase();
   const shown = useMemo(
     () =>
-      search === '' ? entries : entries.filter(({ name, id }) => `${name ?? ''} ${id}`.toLowerCase().includes(search)),
+      search === ''
+        ? entries
+        : entries.filter(({ name, id, command }) =>
+            `${name ?? ''} ${command?.device_name ?? ''} ${id}`.toLowerCase().includes(search),
+          ),
     [entries, search],
   );
   const count = `${entries.length.toLocaleString()}${isComplete ? '' : '+'}`;
@@ -71,6 +76,11 @@ function ActorList({ tenant }: { tenant: string | null }) {
           unfilteredHref={withTenant('/actors', tenant)}
           isComplete={isComplete}
           loadMore={() => list.setVisibleRange(entries.length, entries.length)}
+        />
+      ) : filter.kind === 'command' ? (
+        <CommandRows
+          {...{ rows: shown, loaded: entries.length, isComplete, list, isSearch: search !== '', tenant, query }}
+          changeQuery={setQuery}
         />
       ) : (
         <Rows rows={shown} isComplete={isComplete} list={list} isSearch={search !== ''} tenant={tenant} />

@@ -1,28 +1,33 @@
 import { useQueryClient } from '@tanstack/react-query';
-import { useId, useMemo, useRef, useState } from 'react';
+import { type ReactNode, useId, useMemo, useRef, useState } from 'react';
 import { Link, useSearchParams } from 'wouter';
+import type { JsonObject } from '../../../src/domain/values.ts';
 import type { listDevices } from '../../../src/operations/devices/devices.ts';
-import type { listHomes } from '../../../src/operations/homes/homes.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { updatePages, usePagedQuery } from '../api/paged-query.ts';
-import { invalidatePaths, useGet } from '../api/queries.ts';
+import { invalidatePaths } from '../api/queries.ts';
 import { useStream } from '../live/use-stream.ts';
-import { Empty, LoadError, Loading, Pill } from '../ui/feedback.tsx';
+import { Empty, LoadError, Loading } from '../ui/feedback.tsx';
+import { ListControls } from '../ui/list-controls.tsx';
+import { tableSorting, useListView } from '../ui/list-view.ts';
 import { counted } from '../ui/text-format.ts';
-import { Time } from '../ui/time.tsx';
-import { type Column, VirtualTable } from '../ui/virtual-table.tsx';
+import { VirtualTable } from '../ui/virtual-table.tsx';
 import { AddDeviceButton, AddDeviceDialog } from './add-device.tsx';
-import { deviceHref, deviceNameOf } from './device-name.tsx';
+import { type ListedDevice, useDeviceColumns } from './columns.tsx';
+import { type LoadedValues, useDeviceValues, VALUES_KEY } from './device-values.ts';
 import { HomesNavigation } from './homes-navigation.tsx';
 import './list.css';
 
 export type DeviceListPage = ResponseBody<typeof listDevices>;
-type Device = DeviceListPage['devices'][number];
 
 const PAGE = 200;
 
-function pathOf(query: URLSearchParams): string {
-  const params = new URLSearchParams({ limit: `${PAGE}` });
+/** Above this number of devices, the states in the list are those of its loading. */
+const MAX_LIVE_STATES = 500;
+
+/** The filters of the address, as the API names them. */
+function filterOf(query: URLSearchParams): string {
+  const params = new URLSearchParams();
   for (const [name, filter] of [
     ['home', 'home_id'],
     ['room', 'room_id'],
@@ -31,18 +36,22 @@ function pathOf(query: URLSearchParams): string {
     const value = query.get(name);
     if (value !== null) params.set(filter, value);
   }
-  return `/v1/devices?${params}`;
+  return `${params}`;
 }
+
+const pathOf = (query: URLSearchParams): string =>
+  `/v1/devices?${new URLSearchParams([['limit', `${PAGE}`], ...new URLSearchParams(filterOf(query))])}`;
 
 /** List of devices, filtered by home and room. */
 export function DevicesPage() {
   const [query, setQuery] = useSearchParams();
   const path = pathOf(query);
-  const { firstPage, rows, isComplete, problem, loadMore, reload } = usePagedQuery<DeviceListPage, Device>(
+  const { firstPage, rows, isComplete, problem, loadMore, reload } = usePagedQuery<DeviceListPage, ListedDevice>(
     path,
     ({ devices }) => devices,
   );
-  useLivePresence(path, reload);
+  const values = useDeviceValues(filterOf(query), rows.length);
+  useLiveDevices(path, reload, (firstPage?.count ?? MAX_LIVE_STATES + 1) <= MAX_LIVE_STATES ? values.setStates : null);
   const search = (query.get('find') ?? '').trim().toLowerCase();
   const shown = useMemo(
     () =>
@@ -54,7 +63,10 @@ export function DevicesPage() {
     [rows, search],
   );
   const isFiltered = search !== '' || ['home', 'room', 'online'].some((name) => query.has(name));
-  const columns = useColumns();
+  const view = useListView({
+    ...{ list: 'devices', columns: useDeviceColumns(values.byId), rows: shown, loaded: rows.length },
+    ...{ isComplete, loadMore, query, changeQuery: setQuery },
+  });
   const [isAdding, setAdding] = useState(false);
   const add = (): void => setAdding(true);
   return (
@@ -74,7 +86,9 @@ export function DevicesPage() {
       <div className="devices-body">
         <HomesNavigation query={query} />
         <div className="devices-list">
-          <Filters query={query} change={setQuery} />
+          <Filters query={query} change={setQuery}>
+            <ListControls of={view} />
+          </Filters>
           {problem !== null && rows.length === 0 ? (
             <LoadError problem={problem} retry={reload} />
           ) : firstPage === null ? (
@@ -84,8 +98,9 @@ export function DevicesPage() {
           ) : (
             <VirtualTable
               label="Devices"
-              columns={columns}
-              rows={shown}
+              columns={view.shown}
+              rows={view.rows}
+              sort={tableSorting(view)}
               keyOf={({ id }) => id}
               isComplete={isComplete}
               loadMore={loadMore}
@@ -97,75 +112,55 @@ export function DevicesPage() {
   );
 }
 
-function useColumns(): readonly Column<Device>[] {
-  const { data } = useGet<ResponseBody<typeof listHomes>>('/v1/homes?limit=200');
-  return useMemo(() => {
-    const homes = new Map(data?.homes.map(({ id, home_name }) => [id, home_name]));
-    return [
-      {
-        title: 'Device',
-        width: 'minmax(9rem, 2fr)',
-        cell: (device) => <Link href={deviceHref(device.id)}>{deviceNameOf(device)}</Link>,
-      },
-      {
-        title: 'Presence',
-        width: 'minmax(6.5rem, 0.8fr)',
-        cell: ({ online, revoked }) =>
-          revoked ? (
-            <Pill tone="bad">revoked</Pill>
-          ) : online ? (
-            <Pill tone="good">online</Pill>
-          ) : (
-            <Pill tone="quiet">offline</Pill>
-          ),
-      },
-      { title: 'Type', width: 'minmax(7rem, 1fr)', hideOnNarrow: true, cell: ({ device_type }) => device_type },
-      {
-        title: 'Home',
-        width: 'minmax(7rem, 1fr)',
-        hideOnNarrow: true,
-        cell: ({ home_id }) => (home_id === null ? '—' : (homes.get(home_id) ?? '…')),
-      },
-      { title: 'Last seen', width: '7.5rem', hideOnNarrow: true, cell: ({ last_seen }) => <Time at={last_seen} /> },
-      { title: 'Firmware', width: '6rem', hideOnNarrow: true, cell: ({ firmware }) => firmware ?? '—' },
-    ];
-  }, [data]);
-}
-
 interface Presence {
+  type: 'presence_update';
   device_id: string;
   online: boolean;
   timestamp: number;
 }
 
-/** Applies presence updates to the list, batched over 200 ms. */
-function useLivePresence(path: string, reload: () => void): void {
+interface StateUpdate {
+  type: 'state_update';
+  device_id: string;
+  state: JsonObject;
+}
+
+/** Applies updates of the stream to the list, batched over 200 ms. States are not followed without `setStates`. */
+function useLiveDevices(path: string, reload: () => void, setStates: LoadedValues['setStates'] | null): void {
   const queries = useQueryClient();
-  const pending = useRef(new Map<string, Presence>());
+  const pending = useRef({ presences: new Map<string, Presence>(), states: new Map<string, JsonObject>() });
+  const apply = (): void => {
+    const { presences, states } = pending.current;
+    pending.current = { presences: new Map(), states: new Map() };
+    if (states.size > 0) setStates?.(states);
+    if (presences.size === 0) return;
+    updatePages<DeviceListPage>(queries, path, (page) => {
+      if (!page.devices.some(({ id }) => presences.has(id))) return page;
+      return { ...page, devices: page.devices.map((device) => withPresence(device, presences.get(device.id))) };
+    });
+  };
+  const latestApply = useRef(apply);
+  latestApply.current = apply;
   useStream({
     path: '/ws/state',
-    query: { events: 'presence' },
+    query: { events: setStates === null ? 'presence' : 'presence,state' },
     onMessage(message) {
-      const presence = message as Presence;
-      pending.current.set(presence.device_id, presence);
-      if (pending.current.size > 1) return;
-      setTimeout(() => {
-        const updates = pending.current;
-        pending.current = new Map();
-        updatePages<DeviceListPage>(queries, path, (page) => {
-          if (!page.devices.some(({ id }) => updates.has(id))) return page;
-          return { ...page, devices: page.devices.map((device) => withPresence(device, updates.get(device.id))) };
-        });
-      }, 200);
+      const update = message as Presence | StateUpdate;
+      const { presences, states } = pending.current;
+      const isFirst = presences.size + states.size === 0;
+      if (update.type === 'presence_update') presences.set(update.device_id, update);
+      else if (update.type === 'state_update') states.set(update.device_id, update.state);
+      else return;
+      if (isFirst) setTimeout(() => latestApply.current(), 200);
     },
     onOpen() {
       reload();
-      void invalidatePaths(queries, ['/v1/homes']);
+      void invalidatePaths(queries, ['/v1/homes', VALUES_KEY]);
     },
   });
 }
 
-const withPresence = (device: Device, update: Presence | undefined): Device =>
+const withPresence = (device: ListedDevice, update: Presence | undefined): ListedDevice =>
   update === undefined
     ? device
     : { ...device, online: update.online, last_seen: new Date(update.timestamp).toISOString() };
@@ -178,8 +173,14 @@ const presences = [
 
 type ChangeQuery = (change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }) => void;
 
+interface FiltersProps {
+  query: URLSearchParams;
+  change: ChangeQuery;
+  children: ReactNode;
+}
+
 /** Filters are in the URL, so that they can be bookmarked and shared. */
-function Filters({ query, change }: { query: URLSearchParams; change: ChangeQuery }) {
+function Filters({ query, change, children }: FiltersProps) {
   const findId = useId();
   const set = (name: string, value: string | null): void =>
     change(
@@ -217,6 +218,7 @@ function Filters({ query, change }: { query: URLSearchParams; change: ChangeQuer
         value={query.get('find') ?? ''}
         onChange={({ target }) => set('find', target.value)}
       />
+      {children}
     </search>
   );
 }

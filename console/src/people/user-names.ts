@@ -1,3 +1,4 @@
+import { useCallback } from 'react';
 import type { listMembers } from '../../../src/operations/identity/members.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
@@ -8,9 +9,12 @@ import { abbreviateId } from '../ui/text-format.ts';
 export function useUserNames(): (id: string) => string {
   const { me, may } = useSession();
   const { data } = useGet<ResponseBody<typeof listMembers>>('/v1/tenant/members?limit=200', { enabled: may('admin') });
-  return (id) => {
-    if (id === me.user.id) return 'you';
-    if (id === 'twinkeep') return 'the service';
-    return data?.members.find((member) => member.id === id)?.email ?? `user ${abbreviateId(id)}`;
-  };
+  return useCallback(
+    (id) => {
+      if (id === me.user.id) return 'you';
+      if (id === 'twinkeep') return 'the service';
+      return data?.members.find((member) => member.id === id)?.email ?? `user ${abbreviateId(id)}`;
+    },
+    [data, me.user.id],
+  );
 }

@@ -22,10 +22,21 @@ export interface VirtualTableProps<Row> {
   keyOf(row: Row): string;
   isComplete: boolean;
   loadMore(): void;
+  /** Makes the titles buttons that sort by their column. */
+  sort?: TableSorting;
+  /** Called with the indexes of the rendered rows when they change. */
+  onVisibleRange?(first: number, last: number): void;
+}
+
+export interface TableSorting {
+  /** Titles of columns with their direction. */
+  directionOf(title: string): 'ascending' | 'descending' | 'none';
+  sortBy(title: string): void;
 }
 
 /** Table that renders only the visible rows, for any number of rows. */
-export function VirtualTable<Row>({ label, columns, rows, keyOf, isComplete, loadMore }: VirtualTableProps<Row>) {
+export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
+  const { label, columns, rows, keyOf, isComplete, loadMore, sort, onVisibleRange } = props;
   const scroller = useRef<HTMLTableSectionElement>(null);
   const virtual = useVirtualizer({
     count: rows.length,
@@ -35,7 +46,7 @@ export function VirtualTable<Row>({ label, columns, rows, keyOf, isComplete, loa
     getItemKey: (index) => keyOf(rows[index] as Row),
   });
   const items = virtual.getVirtualItems();
-  const last = items.at(-1)?.index ?? 0;
+  const [first, last] = [items[0]?.index ?? 0, items.at(-1)?.index ?? 0];
   const needsMore = !isComplete && last + LOAD_AHEAD_ROWS >= rows.length;
   const loadMoreRef = useRef(loadMore);
   loadMoreRef.current = loadMore;
@@ -43,6 +54,9 @@ export function VirtualTable<Row>({ label, columns, rows, keyOf, isComplete, loa
   useEffect(() => {
     if (needsMore) loadMoreRef.current();
   }, [needsMore, rows.length]);
+  const onVisibleRangeRef = useRef(onVisibleRange);
+  onVisibleRangeRef.current = onVisibleRange;
+  useEffect(() => onVisibleRangeRef.current?.(first, last), [first, last]);
   const widths = {
     '--columns': columns.map(({ width }) => width).join(' '),
     '--few-columns': columns
@@ -55,8 +69,19 @@ export function VirtualTable<Row>({ label, columns, rows, keyOf, isComplete, loa
       <thead>
         <tr className="long-row" aria-rowindex={1}>
           {columns.map(({ title, hideOnNarrow }) => (
-            <th key={title} scope="col" className={hideOnNarrow ? 'extra' : ''}>
-              {title}
+            <th
+              key={title}
+              scope="col"
+              className={hideOnNarrow ? 'extra' : ''}
+              {...(sort !== undefined && { 'aria-sort': sort.directionOf(title) })}
+            >
+              {sort === undefined ? (
+                title
+              ) : (
+                <button type="button" className="sort-button" onClick={() => sort.sortBy(title)}>
+                  {title}
+                </button>
+              )}
             </th>
           ))}
         </tr>

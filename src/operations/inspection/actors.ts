@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Listing } from '../../domain/cursor.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
-import { jsonObject } from '../../domain/request-fields.ts';
+import { jsonObject, shownParams } from '../../domain/request-fields.ts';
 import { eventText, stateText } from '../../domain/state-path.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
@@ -10,7 +10,7 @@ import { nextEvents } from '../../machines/chart.ts';
 import type { MachineDefinition } from '../../machines/definition.ts';
 import { actorKinds } from '../../machines/outputs.ts';
 import { definitionFor } from '../../machines/versions.ts';
-import type { ListedActor } from '../../store/contract/inspection.ts';
+import type { ListedActor, ListedCommand } from '../../store/contract/inspection.ts';
 import type { StoredActor } from '../../store/contract.ts';
 import { principalId } from '../commands/command-view.ts';
 import { targetTenant, tenantIdInput } from '../identity/target-tenant.ts';
@@ -35,11 +35,24 @@ const entry = z
     live: z.boolean().meta({ description: 'Whether it is in memory' }),
     mailbox: z.int().meta({ description: 'Pending events' }),
     quarantined: z.boolean().meta({ description: 'Whether it is stopped until an administrator releases it' }),
+    command: z
+      .object({
+        device_id: uuid,
+        device_name: z
+          .string()
+          .nullable()
+          .meta({ description: "The device's name or type; null if the device was deleted" }),
+        params: shownParams,
+        requested_by: z.string().nullable().meta({ description: 'The id of the user' }),
+      })
+      .optional()
+      .meta({ description: 'Of a command in a list' }),
   })
   .meta({ id: 'ActorEntry' });
 type Entry = z.infer<typeof entry>;
 
 const record = entry
+  .omit({ command: true })
   .extend({
     machine_version: z.int(),
     quarantine_reason: z.string().nullable(),
@@ -77,6 +90,11 @@ function entryOf(
   return { ...ref, name, state: stateText(value), version, since: iso(since), live, mailbox, quarantined };
 }
 
+const commandFieldsOf = ({ deviceId, deviceName, params, requestedBy }: ListedCommand) => ({
+  ...{ device_id: deviceId, device_name: deviceName, params: params ?? {} },
+  requested_by: requestedBy === null ? null : principalId(requestedBy),
+});
+
 export const listActors = operation({
   ...admin,
   name: 'listActors',
@@ -109,7 +127,10 @@ export const listActors = operation({
       ...{ state, quarantined, limit, after: start.value },
     });
     if (!page.ok) return page;
-    const actors = page.value.items.map((actor: ListedActor) => entryOf(services, actor));
+    const actors = page.value.items.map((actor) => ({
+      ...entryOf(services, actor),
+      ...(actor.command !== null && { command: commandFieldsOf(actor.command) }),
+    }));
     return done({
       body: { actors, count: await page.value.count(), next_cursor: cursorAfter(listing, page.value) },
       cursors: cursorsIn(listing, page.value),

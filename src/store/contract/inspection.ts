@@ -1,9 +1,19 @@
 import type { Position } from '../../domain/cursor.ts';
-import type { EpochMs, Json, Uuid } from '../../domain/values.ts';
+import type { EpochMs, Json, JsonObject, Principal, Uuid } from '../../domain/values.ts';
 import type { ActorKind, ActorRef } from '../../machines/outputs.ts';
 import type { JournalEntry, StoredActor, TimerRow } from './actor-rows.ts';
 import type { OverviewQuery } from './overview.ts';
 import type { Page } from './page.ts';
+
+/** The members of a command in a list. */
+export interface ListedCommand {
+  deviceId: Uuid;
+  /** The device's name or type; null if the device was deleted. */
+  deviceName: string | null;
+  /** Null if the stored context lacks them, as `requestedBy`. */
+  params: JsonObject | null;
+  requestedBy: Principal | null;
+}
 
 /** An actor as shown in lists, without its context. */
 export interface ListedActor {
@@ -18,6 +28,8 @@ export interface ListedActor {
   since: EpochMs;
   createdAt: EpochMs;
   quarantine: string | null;
+  /** Null for other kinds. */
+  command: ListedCommand | null;
 }
 
 export interface ActorFilter {

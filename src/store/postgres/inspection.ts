@@ -1,4 +1,4 @@
-import type { EpochMs, Json } from '../../domain/values.ts';
+import type { EpochMs, Json, JsonObject, Principal, Uuid } from '../../domain/values.ts';
 import type { ActorKind } from '../../machines/outputs.ts';
 import type { ActorFilter, InspectionStore, ListedActor } from '../contract/inspection.ts';
 import { tableOf } from './actor-tables.ts';
@@ -25,14 +25,24 @@ interface ListedRow {
   since: EpochMs;
   created_at: EpochMs;
   quarantine: string | null;
+  /** Of commands, as the following ones. */
+  device_id?: Uuid;
+  device_name?: string | null;
+  params?: JsonObject | null;
+  requested_by?: Principal | null;
 }
 
-/** Display name of an actor, from `columns`. Contexts are read only for actors that are on the page. */
-const names: Readonly<Record<ActorKind, { of: string; columns: string }>> = {
-  device: { of: `coalesce(context->>'name', device_type)`, columns: 'context, device_type' },
-  command: { of: 'action', columns: 'action' },
+/** The members of an actor in a list besides the common columns, from `columns`. Contexts are read only for actors that are on the page. */
+const shown: Readonly<Record<ActorKind, { of: string; columns: string }>> = {
+  device: { of: `coalesce(context->>'name', device_type) as name`, columns: 'context, device_type' },
+  command: {
+    of: `action as name, device_id, context->'params' as params, context->'requestedBy' as requested_by, (
+      select coalesce(d.context->>'name', d.device_type) from devices d where d.id = device_id and d.tenant_id = $1 and not d.deleted
+    ) as device_name`,
+    columns: 'action, device_id, context',
+  },
   tenant: { of: 'name', columns: 'name' },
-  plan: { of: `context->>'name'`, columns: 'context' },
+  plan: { of: `context->>'name' as name`, columns: 'context' },
 };
 
 /** Indexed columns implied by a state, so that a short list among many actors is fast to read. */
@@ -68,7 +78,7 @@ export const inspectionStore = (database: Database): InspectionStore => ({
 
   async actors(tenantId, kind, filter, limit, after) {
     const { name, text } = conditions(kind, filter);
-    const { of, columns: nameColumns } = names[kind];
+    const { of, columns: shownColumns } = shown[kind];
     const columns = 'id, version, value, since, created_at, quarantine';
     const where = `from ${tableOf(kind).name} where tenant_id = $1 and (created_at, id) < ($2, $3)${text}
       order by created_at desc, id desc`;
@@ -79,8 +89,8 @@ export const inspectionStore = (database: Database): InspectionStore => ({
       scope: { tenantId },
       text:
         states === null
-          ? `select ${columns}, ${of} as name ${where} limit $4`
-          : `select ${columns}, ${of} as name from (select ${columns}, ${nameColumns} ${where} limit ${MAX_SCANNED}) seen
+          ? `select ${columns}, ${of} ${where} limit $4`
+          : `select ${columns}, ${of} from (select ${columns}, ${shownColumns} ${where} limit ${MAX_SCANNED}) seen
               where ${inStates} order by created_at desc, id desc limit $4`,
       values: (from, rows) => [tenantId, ...descendingStart(from), rows, ...(states === null ? [] : [states])],
     };
@@ -138,8 +148,18 @@ export const inspectionStore = (database: Database): InspectionStore => ({
 const groupOf = (group: readonly (readonly string[])[]): Json =>
   group.map((path) => ({ parent: path.slice(0, -1), name: path.at(-1) ?? '' }));
 
-const listed = (kind: ActorKind, { id, created_at: createdAt, ...rest }: ListedRow): ListedActor => ({
+const listed = (
+  kind: ActorKind,
+  { id, created_at: createdAt, device_id, device_name, params, requested_by, ...rest }: ListedRow,
+): ListedActor => ({
   ref: { kind, id },
   createdAt,
   ...rest,
+  command:
+    device_id === undefined
+      ? null
+      : {
+          ...{ deviceId: device_id, deviceName: device_name ?? null },
+          ...{ params: params ?? null, requestedBy: requested_by ?? null },
+        },
 });

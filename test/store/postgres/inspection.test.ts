@@ -54,9 +54,30 @@ eachStore('inspection', (backend, has) => {
         since: 1_000,
         createdAt: 1_000,
         quarantine: null,
+        command: null,
       },
     ]);
     expect((await inspection().actors(tenant.ref.id, 'tenant', named(['suspended']), 10)).items).toEqual([]);
+  });
+
+  it('shows the device, the parameters and the requester of a command, with and without a filter of states', async () => {
+    const tenantId = newId();
+    const requestedBy = { kind: 'user', id: newId() };
+    const device = deviceCommit({ tenantId, fixed: { name: 'Lamp' } });
+    const foreign = deviceCommit({ tenantId: newId() });
+    const of = (deviceId: string) =>
+      commandCommit({
+        ...{ tenantId, value: 'queued', columns: { device_id: deviceId } },
+        fixed: { params: { level: 40 }, requestedBy },
+      });
+    await commit(device, foreign, of(device.ref.id), of(foreign.ref.id));
+    for (const filter of [{}, named(['queued'])]) {
+      const { items } = await inspection().actors(tenantId, 'command', filter, 10);
+      const commands = new Map(items.map(({ command }) => [command?.deviceId, command]));
+      const shared = { params: { level: 40 }, requestedBy };
+      expect(commands.get(device.ref.id)).toEqual({ deviceId: device.ref.id, deviceName: 'Lamp', ...shared });
+      expect(commands.get(foreign.ref.id)).toEqual({ deviceId: foreign.ref.id, deviceName: null, ...shared });
+    }
   });
 
   it('finds quarantined actors', async () => {

@@ -1,6 +1,11 @@
 import type { Json, Uuid } from '../../../src/domain/values.ts';
 import type { ActorKind } from '../../../src/machines/outputs.ts';
-import type { ActorFilter, InspectionStore, ListedActor } from '../../../src/store/contract/inspection.ts';
+import type {
+  ActorFilter,
+  InspectionStore,
+  ListedActor,
+  ListedCommand,
+} from '../../../src/store/contract/inspection.ts';
 import type { TenantOverview } from '../../../src/store/contract/overview.ts';
 import type { Page, Position } from '../../../src/store/contract.ts';
 import { isDeleted, newestEntries, storedActor, timerRow } from './actors.ts';
@@ -22,13 +27,22 @@ const names: Readonly<Record<ActorKind, (row: ActorRow) => Json | undefined>> = 
 
 const nameOf = (row: ActorRow): string | null => (names[row.ref.kind](row) ?? null) as string | null;
 
-const listed = (row: ActorRow): ListedActor => ({
+const listed = (tables: Tables, row: ActorRow): ListedActor => ({
   ref: row.ref,
   name: nameOf(row),
   ...{ version: row.version, value: row.value, since: row.since },
   createdAt: positionOf(row).createdAt,
   quarantine: row.quarantine,
+  command: row.ref.kind === 'command' ? listedCommand(tables, row) : null,
 });
+
+function listedCommand(tables: Tables, { tenantId, columns, context }: ActorRow): ListedCommand {
+  const deviceId = columns.device_id as Uuid;
+  const device = tables.actors.get(actorKey({ kind: 'device', id: deviceId }));
+  const isListed = device !== undefined && device.tenantId === tenantId && !isDeleted(device);
+  const { params = null, requestedBy = null } = context as unknown as Partial<ListedCommand>;
+  return { deviceId, deviceName: isListed ? nameOf(device) : null, params, requestedBy };
+}
 
 /** A state is active if the value at its parent is its name, or has a member of its name. */
 function isActive(value: Json, path: readonly string[]): boolean {
@@ -67,7 +81,8 @@ function actors(
   after?: Position,
 ): Page<ListedActor> {
   const rows = actorsOf(tables, kind, (row) => row.tenantId === tenantId && isExamined(row, filter));
-  if (filter.states === undefined) return mapPage(newestFirst(rows, positionOf, limit, after), listed);
+  if (filter.states === undefined)
+    return mapPage(newestFirst(rows, positionOf, limit, after), (row) => listed(tables, row));
   const seen = newestFirst(rows, positionOf, MAX_SCANNED, after).items;
   const matching = seen.filter(({ value }) =>
     filter.states?.every((group) => group.some((path) => isActive(value, path))),
@@ -76,7 +91,7 @@ function actors(
   const edge = seen.length === MAX_SCANNED ? seen.at(-1) : undefined;
   const next = page.next ?? (edge === undefined ? null : positionOf(edge));
   const count = after === undefined && next === null ? page.items.length : null;
-  return { ...mapPage(page, listed), next, count: async () => count };
+  return { ...mapPage(page, (row) => listed(tables, row)), next, count: async () => count };
 }
 
 function overview(tables: Tables, tenantId: Uuid, since: number): TenantOverview {
