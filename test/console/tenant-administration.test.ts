@@ -254,7 +254,7 @@ describe.runIf(hasChromium())('administration in the console', () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
     await open('/audit');
     const refused = page.getByRole('row').filter({ hasText: 'vera@example.com' });
-    await refused.getByText('forbidden role').first().waitFor();
+    await refused.getByText('forbidden role', { exact: true }).first().waitFor();
     expect(await refused.first().getByRole('cell').nth(4).textContent()).toMatch(/^rest 127\.0\.0\.1 \S/);
     await saveScreenshot(page, 'audit');
     const started = page.waitForEvent('download');
@@ -266,6 +266,50 @@ describe.runIf(hasChromium())('administration in the console', () => {
     await page.getByRole('row').filter({ hasText: 'Register device' }).waitFor();
     expect(await page.getByRole('row').filter({ hasText: 'vera@example.com' }).count()).toBe(0);
     expect(page.url()).toContain('subject=device');
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
+  it('finds actions by the names that it shows, and in a range of times', async () => {
+    const lamp = await register(owner, { device_type: 'smart_light', name: 'Hall lamp' });
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
+    const parameter = (name: string) => new URL(page.url()).searchParams.get(name);
+    await open('/audit');
+    const row = page.getByRole('row', { name: /Register device.*Hall lamp/ });
+    await row.getByRole('link', { name: 'Hall lamp' }).waitFor();
+    const time = row.getByRole('cell').first();
+    expect(await time.textContent()).toMatch(/^\d{1,2} \w+ \d{4} \d\d:\d\d:\d\d$/);
+    await page.getByLabel('Action', { exact: true }).fill('register device');
+    await page.waitForURL(/action=registerDevice/);
+    await page.getByLabel('Target', { exact: true }).fill('No such lamp');
+    await page.getByText('No entry with this name.').waitFor();
+    await page.getByLabel('Target', { exact: true }).fill('hall lamp');
+    await page.waitForURL(/subject=device/);
+    expect(parameter('subject')).toBe(`device:${lamp.device_id}`);
+    await row.waitFor();
+    await page.getByLabel('From (Europe/Berlin)').fill('2100-01-01T00:00');
+    await page.getByText('No matching entries.').waitFor();
+    expect(parameter('from')).toBe('2099-12-31T23:00:00.000Z');
+    const file = await page.getByRole('link', { name: 'Download CSV' }).getAttribute('href');
+    expect(file).toContain('from=2099-12-31');
+    await page.getByLabel('From (Europe/Berlin)').fill('');
+    await page.getByLabel('To (Europe/Berlin)').fill('2100-01-01T00:00');
+    await row.waitFor();
+    expect(await accessibility(page)).toEqual([]);
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
+  it('shows whole times on a small screen, with user and target below the action', async () => {
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token, width: 400 });
+    await open('/audit');
+    const row = page.getByRole('row', { name: /Register device.*ada@example\.com/ }).first();
+    await row.waitFor();
+    const isCut =
+      "[...document.querySelectorAll('.audit-time > span')].some((one) => one.scrollWidth > one.clientWidth)";
+    expect(await page.evaluate(isCut)).toBe(false);
+    expect(await overflowsHorizontally(page)).toBe(false);
+    expect(await accessibility(page)).toEqual([]);
     expect(browserErrors()).toEqual([]);
     await close();
   });

@@ -1,29 +1,23 @@
-import { useId } from 'react';
+import { useRef } from 'react';
 import { Link, useSearchParams } from 'wouter';
-import type { listMembers } from '../../../src/operations/identity/members.ts';
-import type { listAudit } from '../../../src/operations/inspection/audit.ts';
-import type { ResponseBody } from '../api/answer-types.ts';
 import { usePagedQuery } from '../api/paged-query.ts';
-import { useGet } from '../api/queries.ts';
 import { commandHref } from '../commands/status.tsx';
 import { deviceHref } from '../devices/device-name.tsx';
 import { useUserNames } from '../people/user-names.ts';
 import { planHref } from '../plans/plan-display.ts';
-import { useSession } from '../session.tsx';
 import { Empty, LoadError, Loading, Pill } from '../ui/feedback.tsx';
-import { abbreviateId, capital, humanize, sentenceCase } from '../ui/text-format.ts';
-import { fullTime, zone } from '../ui/time.tsx';
+import { humanize } from '../ui/text-format.ts';
+import { dateAndTime, fullTime, zone } from '../ui/time.tsx';
 import { type Column, VirtualTable } from '../ui/virtual-table.tsx';
+import { AuditFilters } from './audit-filters.tsx';
+import { type AuditListBody, actionTitle, type AuditEntry as Entry, targetTitle } from './audit-names.ts';
 import './administration.css';
-
-type AuditListBody = ResponseBody<typeof listAudit>;
-type Entry = AuditListBody['entries'][number];
 
 export const AuditPage = () => <AuditLog platform={false} />;
 /** Audit entries that belong to no tenant, such as flag changes. */
 export const PlatformAuditPage = () => <AuditLog platform />;
 
-const filters = ['by', 'action', 'subject'] as const;
+const filters = ['by', 'action', 'subject', 'from', 'to'] as const;
 
 const exportFormats = [
   { format: 'csv', title: 'CSV' },
@@ -52,55 +46,13 @@ function AuditLog({ platform }: { platform: boolean }) {
     ({ entries }) => entries,
   );
   const nameOf = useUserNames();
-  const columns: readonly Column<Entry>[] = [
-    {
-      title: 'Time',
-      width: 'minmax(6rem, 1.7fr)',
-      cell: ({ at }) => <time dateTime={at}>{fullTime(at)}</time>,
-    },
-    {
-      title: 'User',
-      width: 'minmax(7rem, 1.1fr)',
-      cell: ({ by, key }) => (
-        <>
-          {nameOf(by)}
-          {key !== null && <span className="quiet small"> with key {key}</span>}
-        </>
-      ),
-    },
-    {
-      title: 'Action',
-      width: 'minmax(8rem, 1.4fr)',
-      cell: ({ action, count }) => (
-        <>
-          {sentenceCase(action)}
-          {count > 1 && <span className="quiet small"> {count.toLocaleString()} times</span>}
-        </>
-      ),
-    },
-    {
-      title: 'Target',
-      width: 'minmax(9rem, 1.3fr)',
-      hideOnNarrow: true,
-      cell: ({ subject }) => <Subject of={subject} />,
-    },
-    {
-      title: 'From',
-      width: 'minmax(9rem, 1.5fr)',
-      hideOnNarrow: true,
-      cell: ({ via, address, client }) => <Origin via={via} address={address} client={client} />,
-    },
-    {
-      title: 'Outcome',
-      width: 'minmax(6rem, 1.3fr)',
-      cell: ({ outcome }) =>
-        outcome === 'done' ? (
-          <span className="quiet">done</span>
-        ) : (
-          <Pill tone="bad">{humanize(outcome).toLowerCase()}</Pill>
-        ),
-    },
-  ];
+  const actions = useRef(new Set<string>()).current;
+  const targets = useRef(new Map<string, string>()).current;
+  for (const entry of rows) {
+    actions.add(entry.action);
+    targets.set(targetTitle(entry, nameOf), entry.subject);
+  }
+  const columns = columnsOf(nameOf);
   const newest = rows[0];
   return (
     <div className="full-height-list">
@@ -111,7 +63,7 @@ function AuditLog({ platform }: { platform: boolean }) {
             {platform
               ? 'Actions of platform operators on the service.'
               : 'Actions of users and API keys, including refused ones.'}{' '}
-            Newest first; times in {zone}.
+            Newest first; times are in your time zone, {zone}.
           </p>
         </div>
         <div className="row-actions">
@@ -125,7 +77,7 @@ function AuditLog({ platform }: { platform: boolean }) {
           </button>
         </div>
       </header>
-      <Filters query={query} change={setQuery} platform={platform} />
+      <AuditFilters {...{ query, platform, actions, targets }} change={setQuery} />
       {problem !== null && rows.length === 0 ? (
         <LoadError problem={problem} retry={reload} />
       ) : firstPage === null ? (
@@ -155,11 +107,83 @@ const subjectLinks: Readonly<Record<string, (id: string) => string>> = {
 };
 
 /** The target of an action, `device:<id>`, as a link if it has a page. */
-function Subject({ of }: { of: string }) {
-  const [kind = '', id = ''] = of.split(/:(.*)/s);
+function Target({ of: entry, nameOf }: { of: Entry; nameOf(id: string): string }) {
+  const [kind = '', id = ''] = entry.subject.split(/:(.*)/s);
   const hrefOf = subjectLinks[kind];
-  const text = `${capital(kind)} ${id.length > 12 ? abbreviateId(id) : id}`;
-  return hrefOf === undefined ? <span title={of}>{text}</span> : <Link href={hrefOf(id)}>{text}</Link>;
+  const text = targetTitle(entry, nameOf);
+  return hrefOf === undefined ? (
+    <span title={entry.subject}>{text}</span>
+  ) : (
+    <Link href={hrefOf(id)} title={entry.subject}>
+      {text}
+    </Link>
+  );
+}
+
+/** On narrow screens an entry has two lines, with the time and the action above the other members. */
+function columnsOf(nameOf: (id: string) => string): readonly Column<Entry>[] {
+  return [
+    { title: 'Time', width: 'var(--audit-time)', cell: ({ at }) => <EntryTime at={at} /> },
+    {
+      title: 'User',
+      width: 'minmax(0, 1.1fr)',
+      hideOnNarrow: true,
+      cell: ({ by, key }) => (
+        <span title={nameOf(by)}>
+          {nameOf(by)}
+          {key !== null && <span className="quiet small"> with key {key}</span>}
+        </span>
+      ),
+    },
+    {
+      title: 'Action',
+      width: 'minmax(0, 1.3fr)',
+      cell: (entry) => (
+        <>
+          {actionTitle(entry.action)}
+          {entry.count > 1 && <span className="quiet small"> {entry.count.toLocaleString()} times</span>}
+          <span className="audit-second-line quiet small">
+            {entry.outcome !== 'done' && (
+              <span className="audit-refused">{humanize(entry.outcome).toLowerCase()} · </span>
+            )}
+            {nameOf(entry.by)} · <Target of={entry} nameOf={nameOf} />
+          </span>
+        </>
+      ),
+    },
+    {
+      title: 'Target',
+      width: 'minmax(0, 1.2fr)',
+      hideOnNarrow: true,
+      cell: (entry) => <Target of={entry} nameOf={nameOf} />,
+    },
+    {
+      title: 'From',
+      width: 'minmax(0, 1.2fr)',
+      hideOnNarrow: true,
+      cell: ({ via, address, client }) => <Origin via={via} address={address} client={client} />,
+    },
+    {
+      title: 'Outcome',
+      width: 'minmax(7rem, 1fr)',
+      hideOnNarrow: true,
+      cell: ({ outcome }) =>
+        outcome === 'done' ? (
+          <span className="quiet">done</span>
+        ) : (
+          <Pill tone="bad">{humanize(outcome).toLowerCase()}</Pill>
+        ),
+    },
+  ];
+}
+
+function EntryTime({ at }: { at: string }) {
+  const [date, time] = dateAndTime(at);
+  return (
+    <time dateTime={at} title={`${fullTime(at)} ${zone}`} className="audit-time">
+      <span>{date}</span> <span>{time}</span>
+    </time>
+  );
 }
 
 /** The interface, with the address and the client, which actions in a journal lack. */
@@ -170,61 +194,5 @@ function Origin({ via, address, client }: Pick<Entry, 'via' | 'address' | 'clien
       {parts.slice(0, client === null ? undefined : -1).join(' ')}
       {client !== null && <span className="quiet small"> {client}</span>}
     </span>
-  );
-}
-
-type ChangeQuery = (change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }) => void;
-
-function Filters({ query, change, platform }: { query: URLSearchParams; change: ChangeQuery; platform: boolean }) {
-  const { may } = useSession();
-  const [userId, actionId, targetId] = [useId(), useId(), useId()];
-  const { data } = useGet<ResponseBody<typeof listMembers>>('/v1/tenant/members?limit=200', {
-    enabled: !platform && may('admin'),
-  });
-  const set = (name: string, value: string): void =>
-    change(
-      (before) => {
-        const after = new URLSearchParams(before);
-        if (value === '') after.delete(name);
-        else after.set(name, value);
-        return after;
-      },
-      { replace: true },
-    );
-  const people = data?.members.filter(({ status }) => status === 'active') ?? [];
-  return (
-    <search className="fields-row">
-      {people.length > 0 && (
-        <div>
-          <label htmlFor={userId}>User</label>
-          <select id={userId} value={query.get('by') ?? ''} onChange={({ target }) => set('by', target.value)}>
-            <option value="">Any user</option>
-            {people.map(({ id, email }) => (
-              <option key={id} value={id}>
-                {email ?? abbreviateId(id)}
-              </option>
-            ))}
-          </select>
-        </div>
-      )}
-      <div>
-        <label htmlFor={actionId}>Action</label>
-        <input
-          id={actionId}
-          placeholder="e.g. commandDevice"
-          value={query.get('action') ?? ''}
-          onChange={({ target }) => set('action', target.value.replaceAll(/\s/g, ''))}
-        />
-      </div>
-      <div>
-        <label htmlFor={targetId}>Target</label>
-        <input
-          id={targetId}
-          placeholder="e.g. device:<id>"
-          value={query.get('subject') ?? ''}
-          onChange={({ target }) => set('subject', target.value.replaceAll(/\s/g, ''))}
-        />
-      </div>
-    </search>
   );
 }

@@ -11,6 +11,12 @@ export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 export const fullTime = (at: string | number): string => dateTimeFormat.format(new Date(at));
 
+/** The date and the time of day, with seconds. */
+export const dateAndTime = (at: string): readonly [date: string, time: string] => {
+  const moment = new Date(at);
+  return [dateFormat.format(moment), timeFormat.format(moment)];
+};
+
 const units: readonly [Intl.RelativeTimeFormatUnit, number][] = [
   ['day', 86_400_000],
   ['hour', 3_600_000],

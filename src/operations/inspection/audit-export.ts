@@ -4,9 +4,9 @@ import type { Position } from '../../domain/cursor.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
-import type { AuditEntry, AuditFilter } from '../../store/contract/audit.ts';
+import type { AuditFilter } from '../../store/contract/audit.ts';
 import { operation, type Services } from '../operation.ts';
-import { auditEntryOf, auditedTenant, auditFilterOf, auditFilters } from './audit.ts';
+import { auditEntriesOf, auditedTenant, auditFilterOf, auditFilters } from './audit.ts';
 
 /** Entries that are in memory at the same time. */
 const PAGE_ENTRIES = 500;
@@ -16,12 +16,13 @@ const formats = {
   csv: { type: 'text/csv', parameters: '; charset=utf-8; header=present', ending: 'csv' },
 } as const;
 type Format = keyof typeof formats;
+type Entry = Awaited<ReturnType<typeof auditEntriesOf>>[number];
 
 /** In the order of the columns; a column that an entry lacks does not compile. */
 const columns = {
   ...{ at: true, by: true, key: true, via: true, action: true, subject: true, outcome: true, request_id: true },
-  ...{ address: true, client: true, count: true },
-} as const satisfies Record<keyof ReturnType<typeof auditEntryOf>, true>;
+  ...{ address: true, client: true, count: true, subject_name: true },
+} as const satisfies Record<keyof Entry, true>;
 const columnNames = Object.keys(columns) as (keyof typeof columns)[];
 
 export const exportAudit = operation({
@@ -64,32 +65,31 @@ export const exportAudit = operation({
 
 /** The entries, until the signal aborts. A page with few or no entries was long to find. */
 async function* pagesOf(
-  { store }: Pick<Services, 'store'>,
+  { store, actors }: Pick<Services, 'actors' | 'store'>,
   tenantId: Uuid | null,
   filter: AuditFilter,
   signal: AbortSignal,
-): AsyncGenerator<readonly AuditEntry[]> {
+): AsyncGenerator<readonly Entry[]> {
   for (let after: Position | null | undefined; after !== null && !signal.aborted; ) {
     const page: Awaited<ReturnType<typeof store.audit.list>> = await store.audit.list(
       ...([tenantId, filter, PAGE_ENTRIES, after] as const),
     );
-    yield page.items;
+    yield await auditEntriesOf({ actors }, tenantId, page.items);
     after = page.next;
   }
 }
 
 async function* chunksOf(
-  pages: AsyncIterable<readonly AuditEntry[]>,
+  pages: AsyncIterable<readonly Entry[]>,
   format: Format,
   end: () => void,
 ): AsyncGenerator<string> {
   try {
     if (format === 'csv') yield csvRecord(columnNames);
     for await (const page of pages) {
-      const lines = page.map((item) => {
-        const entry = auditEntryOf(item);
-        return format === 'csv' ? csvRecord(columnNames.map((column) => entry[column])) : `${JSON.stringify(entry)}\n`;
-      });
+      const lines = page.map((entry) =>
+        format === 'csv' ? csvRecord(columnNames.map((column) => entry[column])) : `${JSON.stringify(entry)}\n`,
+      );
       yield lines.join('');
     }
   } finally {

@@ -9,6 +9,7 @@ import type { AuditEntry, AuditFilter } from '../../store/contract/audit.ts';
 import { targetTenant, tenantIdInput } from '../identity/target-tenant.ts';
 import { cursorAfter, cursorsIn, isoTime, listCount, nextCursor, paging, startOf, timeInput } from '../inputs.ts';
 import { type Caller, operation, type Services } from '../operation.ts';
+import { subjectNames } from './subject-names.ts';
 
 const entry = z
   .object({
@@ -27,6 +28,10 @@ const entry = z
     count: z.int().meta({
       description:
         'Above 1: so many repetitions, within a minute, of an earlier entry. Of `dropAuditEntries`: so many refused attempts were not recorded',
+    }),
+    subject_name: z.string().nullable().meta({
+      description:
+        "The current name of the subject: a device's name or type, a command's action, a plan's name; otherwise null",
     }),
   })
   .meta({ id: 'AuditEntry' });
@@ -77,7 +82,7 @@ export const listAudit = operation({
     const page = await services.store.audit.list(tenant.value, auditFilterOf(input), limit, start.value);
     return done({
       body: {
-        entries: page.items.map(auditEntryOf),
+        entries: await auditEntriesOf(services, tenant.value, page.items),
         count: await page.count(),
         next_cursor: cursorAfter(listing, page),
       },
@@ -165,10 +170,19 @@ export async function auditedTenant(
     : refuse('VALIDATION_FAILED', 'platform and tenant_id are mutually exclusive: send one of them.');
 }
 
-/** As it is shown on every protocol. */
-export const auditEntryOf = ({ at, via, requestId, ...rest }: AuditEntry): z.infer<typeof entry> => ({
-  ...{ at: iso(at), ...rest, via: via ?? 'unknown', request_id: requestId },
-});
+/** As they are shown on every protocol. */
+export async function auditEntriesOf(
+  services: Pick<Services, 'actors'>,
+  tenantId: Uuid | null,
+  entries: readonly AuditEntry[],
+): Promise<z.infer<typeof entry>[]> {
+  const subjects = entries.map(({ subject }) => subject);
+  const names = tenantId === null ? null : await subjectNames(services, tenantId, subjects);
+  return entries.map(({ at, via, requestId, ...rest }) => ({
+    ...{ at: iso(at), ...rest, via: via ?? 'unknown', request_id: requestId },
+    subject_name: names?.get(rest.subject) ?? null,
+  }));
+}
 
 export const auditFilterOf = ({ by, action, subject, from, to }: z.infer<typeof auditFilters>): AuditFilter => ({
   ...(by !== undefined && { by }),

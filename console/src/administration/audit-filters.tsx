@@ -1,0 +1,165 @@
+import { useEffect, useId, useRef, useState } from 'react';
+import type { listDevices } from '../../../src/operations/devices/devices.ts';
+import type { listMembers } from '../../../src/operations/identity/members.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
+import { useGet } from '../api/queries.ts';
+import { deviceNameOf } from '../devices/device-name.tsx';
+import { useSession } from '../session.tsx';
+import { abbreviateId } from '../ui/text-format.ts';
+import { zone } from '../ui/time.tsx';
+import { actionNamed, actionTitle, fromLocalInput, subjectNamed, toLocalInput } from './audit-names.ts';
+
+/** A text filter is applied when the user has not typed for this time. */
+const TYPING_MS = 400;
+
+interface AuditFiltersProps {
+  query: URLSearchParams;
+  change(change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }): void;
+  platform: boolean;
+  /** Actions of the entries that were loaded. */
+  actions: ReadonlySet<string>;
+  /** Title → subject of the entries that were loaded. */
+  targets: ReadonlyMap<string, string>;
+}
+
+/** Filters of the audit log. They are in the URL, so that they can be bookmarked and shared. */
+export function AuditFilters({ query, change, platform, actions, targets }: AuditFiltersProps) {
+  const { may } = useSession();
+  const [userId, fromId, toId] = [useId(), useId(), useId()];
+  const [needsDevices, setNeedsDevices] = useState(false);
+  const canRead = !platform && may('admin');
+  const { data } = useGet<ResponseBody<typeof listMembers>>('/v1/tenant/members?limit=200', { enabled: canRead });
+  const devices = useGet<ResponseBody<typeof listDevices>>('/v1/devices?limit=200', {
+    enabled: canRead && needsDevices,
+  });
+  const set = (name: string, value: string): void =>
+    change(
+      (before) => {
+        const after = new URLSearchParams(before);
+        if (value === '') after.delete(name);
+        else after.set(name, value);
+        return after;
+      },
+      { replace: true },
+    );
+  const people = data?.members.filter(({ status }) => status === 'active') ?? [];
+  const known = new Map([
+    ...targets,
+    ...(devices.data?.devices ?? []).map((device) => [deviceNameOf(device), `device:${device.id}`] as const),
+  ]);
+  const subject = query.get('subject');
+  return (
+    <search className="fields-row">
+      {people.length > 0 && (
+        <div>
+          <label htmlFor={userId}>User</label>
+          <select id={userId} value={query.get('by') ?? ''} onChange={({ target }) => set('by', target.value)}>
+            <option value="">Any user</option>
+            {people.map(({ id, email }) => (
+              <option key={id} value={id}>
+                {email ?? abbreviateId(id)}
+              </option>
+            ))}
+          </select>
+        </div>
+      )}
+      <NameFilter
+        label="Action"
+        placeholder="e.g. Command device"
+        initial={actionTitle(query.get('action') ?? '')}
+        names={[...actions].map(actionTitle).sort()}
+        apply={(text) => {
+          set('action', actionNamed(text, actions));
+          return true;
+        }}
+      />
+      <NameFilter
+        label="Target"
+        placeholder="e.g. the name of a device"
+        initial={[...known].find(([, one]) => one === subject)?.[0] ?? subject ?? ''}
+        names={[...known.keys()].sort()}
+        onFocus={() => setNeedsDevices(true)}
+        apply={(text) => {
+          const named = subjectNamed(text, known);
+          if (named !== null) set('subject', named);
+          return named !== null;
+        }}
+      />
+      <div>
+        <label htmlFor={fromId}>From ({zone})</label>
+        <input
+          id={fromId}
+          type="datetime-local"
+          value={toLocalInput(query.get('from'))}
+          onChange={({ target }) => set('from', fromLocalInput(target.value))}
+        />
+      </div>
+      <div>
+        <label htmlFor={toId}>To ({zone})</label>
+        <input
+          id={toId}
+          type="datetime-local"
+          value={toLocalInput(query.get('to'))}
+          onChange={({ target }) => set('to', fromLocalInput(target.value))}
+        />
+      </div>
+    </search>
+  );
+}
+
+interface NameFilterProps {
+  label: string;
+  placeholder: string;
+  initial: string;
+  /** Suggestions. */
+  names: readonly string[];
+  onFocus?(): void;
+  /** Returns false if the text names nothing. */
+  apply(text: string): boolean;
+}
+
+/** A filter by a name, applied when the user stops typing. */
+function NameFilter({ label, placeholder, initial, names, onFocus, apply }: NameFilterProps) {
+  const [id, listId, noteId] = [useId(), useId(), useId()];
+  const [text, setText] = useState(initial);
+  const [isUnknown, setUnknown] = useState(false);
+  const latest = useRef(apply);
+  latest.current = apply;
+  const isEdited = useRef(false);
+  // The names that a text is compared with may arrive after it.
+  const numberOfNames = names.length;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: applied again when there are more names
+  useEffect(() => {
+    if (!isEdited.current) return;
+    const timer = setTimeout(() => setUnknown(!latest.current(text)), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [text, numberOfNames]);
+  return (
+    <div>
+      <label htmlFor={id}>{label}</label>
+      <input
+        id={id}
+        list={listId}
+        placeholder={placeholder}
+        autoComplete="off"
+        value={text}
+        {...(isUnknown && { 'aria-describedby': noteId })}
+        onFocus={onFocus}
+        onChange={({ target }) => {
+          isEdited.current = true;
+          setText(target.value);
+        }}
+      />
+      <datalist id={listId}>
+        {names.map((name) => (
+          <option key={name} value={name} />
+        ))}
+      </datalist>
+      {isUnknown && (
+        <p id={noteId} className="quiet small" role="status">
+          No entry with this name.
+        </p>
+      )}
+    </div>
+  );
+}

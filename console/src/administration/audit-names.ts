@@ -1,0 +1,65 @@
+import type { listAudit } from '../../../src/operations/inspection/audit.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
+import { abbreviateId, capital, humanize, sentenceCase } from '../ui/text-format.ts';
+
+// Names of actions and targets in the audit log, and the way back from a name to the filter of the API.
+
+export type AuditListBody = ResponseBody<typeof listAudit>;
+export type AuditEntry = AuditListBody['entries'][number];
+
+/** `commandDevice` → `Command device`. */
+export const actionTitle = sentenceCase;
+
+/** The target of an action, `device:<id>`, as a text: the device's name, or its kind with the end of its id. */
+export function targetTitle(
+  { subject, subject_name }: Pick<AuditEntry, 'subject' | 'subject_name'>,
+  nameOfUser: (id: string) => string,
+): string {
+  const [kind = '', id = ''] = subject.split(/:(.*)/s);
+  if (subject_name !== null) {
+    if (kind === 'device') return subject_name;
+    return `${capital(kind)} ${kind === 'command' ? humanize(subject_name) : subject_name}`;
+  }
+  if (kind === 'user') return nameOfUser(id);
+  return `${capital(kind)} ${id.length > 12 ? abbreviateId(id) : id}`.trim();
+}
+
+/**
+ * The action that a text names: one of `known` by its name or title, in any case; otherwise the words in the case of
+ * operations (`command device` → `commandDevice`). Empty without a text.
+ */
+export function actionNamed(text: string, known: Iterable<string>): string {
+  const wanted = text.trim().toLowerCase();
+  for (const action of known) {
+    if (wanted === action.toLowerCase() || wanted === actionTitle(action).toLowerCase()) return action;
+  }
+  const [first = '', ...others] = text.trim().split(/\s+/);
+  if (others.length === 0 && !/^[A-Z][^A-Z]*$/.test(first)) return first;
+  return [first.toLowerCase(), ...others.map((word) => capital(word.toLowerCase()))].join('');
+}
+
+/**
+ * The subject that a text names: itself if it is one, such as `device:<id>`, or that of a title in `known`, in any case.
+ * Null if the text names nothing known; empty without a text.
+ */
+export function subjectNamed(text: string, known: ReadonlyMap<string, string>): string | null {
+  const wanted = text.trim();
+  if (wanted === '' || /^[a-z-]+:\S+$/.test(wanted)) return wanted;
+  for (const [title, subject] of known) {
+    if (title.toLowerCase() === wanted.toLowerCase()) return subject;
+  }
+  return null;
+}
+
+/** ISO time → value of a `datetime-local` input, in the browser's zone. */
+export function toLocalInput(iso: string | null): string {
+  const at = new Date(iso ?? '');
+  if (Number.isNaN(at.getTime())) return '';
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
+/** Value of a `datetime-local` input → ISO time; empty if it is incomplete. */
+export function fromLocalInput(text: string): string {
+  const at = new Date(text);
+  return text === '' || Number.isNaN(at.getTime()) ? '' : at.toISOString();
+}

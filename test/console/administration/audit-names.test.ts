@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'vitest';
+import {
+  actionNamed,
+  fromLocalInput,
+  subjectNamed,
+  targetTitle,
+  toLocalInput,
+} from '../../../console/src/administration/audit-names.ts';
+
+const ID = '0195d9a2-7f00-7000-8000-00000000abcd';
+const titleOf = (subject: string, subject_name: string | null) =>
+  targetTitle({ subject, subject_name }, () => 'ada@example.com');
+
+describe('the target of an audit entry', () => {
+  it('has the name of a device, and the kind of everything else', () => {
+    expect(titleOf(`device:${ID}`, 'Lamp')).toBe('Lamp');
+    expect(titleOf(`command:${ID}`, 'set_brightness')).toBe('Command set brightness');
+    expect(titleOf(`plan:${ID}`, 'Good night')).toBe('Plan Good night');
+    expect(titleOf(`user:${ID}`, null)).toBe('ada@example.com');
+    expect(titleOf(`device:${ID}`, null)).toBe('Device …0000abcd');
+    expect([titleOf('flag:maintenance', null), titleOf('service', null)]).toEqual(['Flag maintenance', 'Service']);
+  });
+});
+
+describe('a filter of the audit log', () => {
+  it('takes an action by its name and by its title', () => {
+    const known = ['commandDevice', 'state.reported', 'rotate_key'];
+    expect(['Command device', 'commanddevice', 'Rotate key'].map((text) => actionNamed(text, known))).toEqual([
+      ...['commandDevice', 'commandDevice', 'rotate_key'],
+    ]);
+    expect(['List API keys', 'Confirm', 'signIn', ' '].map((text) => actionNamed(text, []))).toEqual([
+      ...['listApiKeys', 'confirm', 'signIn', ''],
+    ]);
+  });
+
+  it('takes a target by its title and as a subject', () => {
+    const known = new Map([['Living room blind', `device:${ID}`]]);
+    expect(['living room BLIND', `device:${ID}`, '', 'Lamp'].map((text) => subjectNamed(text, known))).toEqual([
+      ...[`device:${ID}`, `device:${ID}`, '', null],
+    ]);
+  });
+
+  it('has times in the zone of the browser', () => {
+    const iso = new Date(2026, 2, 1, 12, 30).toISOString();
+    expect(toLocalInput(iso)).toBe('2026-03-01T12:30');
+    expect(fromLocalInput('2026-03-01T12:30')).toBe(iso);
+    expect([toLocalInput(null), fromLocalInput('')]).toEqual(['', '']);
+  });
+});
