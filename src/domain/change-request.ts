@@ -23,6 +23,7 @@ export const changeKinds = {
   reinstateDevice: 'critical',
   revokeDevice: 'critical',
   bindCertificate: 'critical',
+  updateCa: 'critical',
   releaseFirmware: 'critical',
   setFirmwareSigning: 'critical',
   addFirmwareKey: 'critical',

@@ -32,6 +32,7 @@ const titles: Readonly<Record<string, string>> = {
   reinstateDevice: 'Reinstatement',
   revokeDevice: 'Revocation',
   bindCertificate: 'New device certificate',
+  updateCa: 'Activation of a device CA',
   releaseFirmware: 'Firmware release',
   setFirmwareSigning: 'Firmware without signatures',
   addFirmwareKey: 'New firmware key',

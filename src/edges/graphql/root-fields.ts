@@ -202,7 +202,7 @@ const changes: readonly (Operation | MutationField)[] = [
   { operation: reinstateDevice, typeNames: [null, 'ChangeDryRunRequired'] },
   beginCaRegistration,
   registerCa,
-  updateCa,
+  { operation: updateCa, typeNames: [null, 'ChangeDryRunRequired'] },
   deleteCa,
   { operation: bindCertificate, typeNames: [null, 'ChangeDryRunRequired'] },
   unbindCertificate,

@@ -2,6 +2,7 @@ import type { ZodType } from 'zod';
 import type { ChangeRequest, ConfirmedOperation } from '../../domain/change-request.ts';
 import { allowsScope, type NeededScope, type Scope } from '../../domain/scopes.ts';
 import { updatePolicy } from '../commands/safety-policy.ts';
+import { updateCa } from '../device-cas/device-cas.ts';
 import { bindCertificate } from '../device-cas/device-certificates.ts';
 import { reinstateDevice, revokeDevice, rotateSecret } from '../devices/device-keys.ts';
 import { registerManifest, updateManifest } from '../devices/manifests.ts';
@@ -11,8 +12,19 @@ import type { Operation } from '../operation.ts';
 
 /** The services that confirmable operations need, for the operations that run them after a confirmation. */
 export const confirmableNeeds = [
-  ...(['actors', 'agentTokens', 'artifacts', 'audit', 'clock', 'flags', 'locks', 'log', 'manifests', 'newId'] as const),
-  ...(['seal', 'settings', 'store'] as const),
+  ...([
+    'actors',
+    'agentTokens',
+    'artifacts',
+    'audit',
+    'clock',
+    'flags',
+    'invalidations',
+    'locks',
+    'log',
+    'manifests',
+  ] as const),
+  ...(['newId', 'seal', 'settings', 'store'] as const),
 ] as const;
 
 export type ConfirmableOperation = Operation<ZodType, ZodType, (typeof confirmableNeeds)[number]>;
@@ -26,6 +38,7 @@ export const confirmableOperations: Readonly<Record<ConfirmedOperation, Confirma
   reinstateDevice,
   revokeDevice,
   bindCertificate,
+  updateCa,
   releaseFirmware,
   setFirmwareSigning,
   addFirmwareKey,
@@ -40,6 +53,7 @@ const readScopes: Readonly<Record<ConfirmedOperation, NeededScope>> = {
   reinstateDevice: 'read:devices',
   revokeDevice: 'read:devices',
   bindCertificate: 'read:devices',
+  updateCa: 'read:devices',
   releaseFirmware: 'read:firmware',
   setFirmwareSigning: 'read:firmware',
   addFirmwareKey: 'read:firmware',

@@ -1,5 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
+import type { ChangePreview } from '../../domain/change-request.ts';
 import { referenceOf } from '../../domain/clock.ts';
 import { derivedId } from '../../domain/derived-id.ts';
 import {
@@ -12,10 +13,12 @@ import {
   MAX_TRIED_CAS,
 } from '../../domain/device-ca.ts';
 import { iso } from '../../domain/iso-time.ts';
-import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { jsonEqual } from '../../domain/json/value.ts';
+import { quoted } from '../../domain/quoted.ts';
+import { done, type Outcome, outdated, refuse } from '../../domain/refusals.ts';
 import { deviceType } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
-import type { Uuid } from '../../domain/values.ts';
+import type { JsonObject, Uuid } from '../../domain/values.ts';
 import {
   authorityProblem,
   type Certificate,
@@ -23,6 +26,7 @@ import {
   MAX_CERTIFICATE_TEXT,
   parseCertificate,
 } from '../../protocol/certificate.ts';
+import { applyOrRequest, changeDryRun, confirmationResponse } from '../changes/confirmed-change.ts';
 import { resolvePlacement, withPlacementLock } from '../homes/placement.ts';
 import { displayName, idOf, isoTime, notFound } from '../inputs.ts';
 import { type Call, operation, type Services, tenantOf } from '../operation.ts';
@@ -299,6 +303,30 @@ export const getCa = operation({
   },
 });
 
+const updatedBody = z.object({ ca: deviceCaView });
+
+/** Of an inactive CA that becomes active, with all else that changes; null for every other change. */
+function activationPreview(before: DeviceCa, after: DeviceCa): ChangePreview | null {
+  if (before.status === 'active' || after.status !== 'active') return null;
+  const [from, to] = [previewed(before), previewed(after)];
+  const changed = Object.keys(to).filter((member) => !jsonEqual(from[member] ?? null, to[member] ?? null));
+  return {
+    weaker: [`Devices sign in with the certificates of the CA ${quoted(before.name)} again, except revoked ones.`],
+    changes: Object.fromEntries(
+      changed.map((member) => [member, { from: from[member] ?? null, to: to[member] ?? null }]),
+    ),
+  };
+}
+
+/** Without who sets the rule and when: that is the confirmer. */
+const previewed = ({ name, status, registration: rule }: DeviceCa): JsonObject => ({
+  ...{ name, status },
+  registration: rule && {
+    ...{ home_id: rule.homeId, room_id: rule.roomId, device_type: rule.deviceType },
+    ...{ subject_pattern: rule.subjectPattern, max_devices: rule.maxDevices },
+  },
+});
+
 export const updateCa = operation({
   name: 'updateCa',
   summary: 'Rename, activate or deactivate a CA, or change how it registers devices',
@@ -311,28 +339,35 @@ export const updateCa = operation({
       .meta({ description: 'The connections of an inactive CA end, and none of its certificates signs in' }),
     registration: registrationRule.nullable().optional(),
   }),
-  output: z.object({ ca: deviceCaView }),
+  output: z.union([updatedBody, changeDryRun]),
+  responses: { 200: { when: 'The CA is changed', body: updatedBody }, 409: confirmationResponse },
   role: 'admin',
   scope: 'write:devices',
   changes: true,
   personOnly: true,
   inMaintenance: true,
-  refuses: ['NOT_FOUND'],
+  refuses: ['NOT_FOUND', 'CONFLICT'],
   example: { input: { status: 'inactive' } },
-  needs: ['clock', 'invalidations', 'locks', 'store'],
+  needs: ['actors', 'agentTokens', 'audit', 'clock', 'invalidations', 'locks', 'newId', 'store'],
   run(services, call) {
     const { input, caller } = call;
     const { store, locks, invalidations } = services;
     return locks.exclusive(`ca:${input.id}`, async () => {
       const one = await store.deviceCas.find(tenantOf(caller), input.id);
-      if (one === null) return notFound('ca');
-      return withRule(services, call, input.registration ?? null, async (registration) => {
+      if (one === null) return outdated(notFound('ca'));
+      return withRule(services, call, input.registration ?? null, (registration) => {
         const { name = one.name, status = one.status } = input;
         const rule = input.registration === undefined ? one.registration : registration;
         const changed = { ...one, name, status, registration: rule };
-        if (!(await store.deviceCas.update(changed))) return notFound('ca');
-        if (status === 'inactive') invalidations.publish({ about: 'ca', id: one.id });
-        return done({ body: { ca: await viewOfCa(services, changed) } });
+        const change = {
+          ...{ operation: 'updateCa' as const, subject: `ca:${one.id}`, base: `ca:${one.status}` },
+          preview: activationPreview(one, changed),
+        };
+        return applyOrRequest(services, call, change, async () => {
+          if (!(await store.deviceCas.update(changed))) return notFound('ca');
+          if (status === 'inactive') invalidations.publish({ about: 'ca', id: one.id });
+          return done({ body: { ca: await viewOfCa(services, changed) } });
+        });
       });
     });
   },

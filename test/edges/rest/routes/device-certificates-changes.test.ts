@@ -32,6 +32,48 @@ const subjects = async () => (await mine.call('GET', path())).body.subjects;
 const coded = ({ status, body }: CallResult) => [status, body.code];
 const admin = () => ({ token: mine.tokens.admin });
 
+describe('activating a CA', () => {
+  const set = (body: object) => mine.call('PATCH', `/cas/${caId}`, body);
+  const statusOf = async () => (await mine.call('GET', `/cas/${caId}`)).body.ca.status;
+
+  it.each(['requester', 'person'])('takes effect at once under %s', async (confirm_by) => {
+    await policy(confirm_by);
+    expect((await set({ status: 'inactive' })).body.ca.status).toBe('inactive');
+    expect((await set({ status: 'active' })).body.ca.status).toBe('active');
+  });
+
+  it('waits for another user under another_principal if the CA is inactive', async () => {
+    await policy('another_principal');
+    expect((await set({ status: 'active', name: 'Plant' })).status).toBe(200);
+    expect((await set({ status: 'inactive' })).status).toBe(200);
+    const rule = { home_id: mine.homeId, room_id: null, device_type: 'lock', subject_pattern: 'l-*', max_devices: 5 };
+    const asked = await set({ status: 'active', name: 'Works', registration: rule });
+    expect(coded(asked)).toEqual([409, 'DRY_RUN_REQUIRED']);
+    expect(asked.body.preview).toEqual({
+      weaker: ["Devices sign in with the certificates of the CA 'Plant' again, except revoked ones."],
+      changes: {
+        name: { from: 'Plant', to: 'Works' },
+        status: { from: 'inactive', to: 'active' },
+        registration: { from: null, to: rule },
+      },
+    });
+    expect(coded(await approve(asked.body.change_id))).toEqual([403, 'CONFIRMATION_FAILED']);
+    expect(await statusOf()).toBe('inactive');
+    // Everything else about an inactive CA takes effect at once.
+    expect((await set({ registration: rule })).status).toBe(200);
+    const again = await approve(asked.body.change_id, admin());
+    expect([...coded(again), Object.keys(again.body.preview.changes).sort()]).toEqual([
+      ...[409, 'DRY_RUN_REQUIRED'],
+      ['name', 'status'],
+    ]);
+    service.clock.advance(1_000);
+    expect((await approve(again.body.change_id, admin())).body.result.ca).toMatchObject({
+      ...{ status: 'active', name: 'Works' },
+    });
+    expect(await statusOf()).toBe('active');
+  });
+});
+
 describe('binding a common name', () => {
   it.each(['requester', 'person'])('takes effect at once under %s', async (confirm_by) => {
     await policy(confirm_by);
