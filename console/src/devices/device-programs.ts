@@ -4,21 +4,28 @@ import type { ResponseBody } from '../api/answer-types.ts';
 /** The answer of a registration, with a secret made by the service. */
 export type NewDeviceIdentity = ResponseBody<typeof registerDevice> & { device_secret: string };
 
-export const programLanguages = ['Shell', 'Python', 'JavaScript'] as const;
+export const programLanguages = ['Shell', 'Python', 'JavaScript', 'Arduino'] as const;
 export type ProgramLanguage = (typeof programLanguages)[number];
 
 type Identity = Pick<NewDeviceIdentity, 'device_id' | 'tenant_id' | 'device_secret' | 'key_version' | 'mqtt_url'>;
 
+/** Documents with programs. */
+export interface ProgramGuides {
+  /** docs/devices.md, which has the programs in shell and Python. */
+  devices: string;
+  /** docs/esp32.md, which has the sketch. */
+  esp32: string;
+}
+
 /**
- * Commands for a terminal that write and run a simulated light in a language, with the identity and secret of a device.
- *
- * @param guide The text of docs/devices.md, which has the programs in shell and Python. Throws if they are not in it.
+ * A light with the identity and secret of a device: commands for a terminal that write and run it, or a sketch for an ESP32.
+ * Throws if a document lacks its program.
  */
-export const deviceProgram = (language: ProgramLanguage, device: Identity, guide: string): string =>
-  programs[language](device, guide);
+export const deviceProgram = (language: ProgramLanguage, device: Identity, guides: ProgramGuides): string =>
+  programs[language](device, guides);
 
 const programs = {
-  Shell: (device, guide) => {
+  Shell: (device, { devices: guide }) => {
     const { isTls } = brokerOf(device);
     const listening = '\nsession\ncommand=';
     const program = changed(codeIn(guide, 'sh', '#!/bin/sh'), [
@@ -28,7 +35,7 @@ const programs = {
     ]);
     return withIdentity(device, 'device.sh', program, 'sh device.sh');
   },
-  Python: (device, guide) => {
+  Python: (device, { devices: guide }) => {
     const { isTls } = brokerOf(device);
     const connecting = '    client.connect(';
     const program = changed(
@@ -41,7 +48,23 @@ const programs = {
     `${written('device.mjs', javaScript({ mqtt_url, tenant_id, device_id, device_secret, key_version }))}
 node device.mjs
 `,
-} satisfies Record<ProgramLanguage, (device: Identity, guide: string) => string>;
+  Arduino: (device, { esp32 }) => {
+    const { host, port, isTls } = brokerOf(device);
+    return changed(codeIn(esp32, 'cpp', '// A light as a Twinkeep device.', 'docs/esp32.md'), [
+      ['#define USE_TLS 0', `#define USE_TLS ${isTls ? 1 : 0}`],
+      ['HOST[] = "192.168.1.2"', `HOST[] = ${JSON.stringify(host)}`],
+      ['PORT = 1883', `PORT = ${port}`],
+      ['DEVICE_ID[] = ""', `DEVICE_ID[] = ${JSON.stringify(device.device_id)}`],
+      ['TENANT_ID[] = ""', `TENANT_ID[] = ${JSON.stringify(device.tenant_id)}`],
+      ['SECRET[] = ""', `SECRET[] = ${JSON.stringify(device.device_secret)}`],
+      ['KEY_VERSION = 1', `KEY_VERSION = ${device.key_version}`],
+    ]);
+  },
+} satisfies Record<ProgramLanguage, (device: Identity, guides: ProgramGuides) => string>;
+
+/** Whether another machine cannot reach the broker by this address. */
+export const isLoopback = (device: Pick<Identity, 'mqtt_url'>): boolean =>
+  /^(?:localhost|127\..*|::1)$/.test(brokerOf(device).host);
 
 const javaScript = (device: Identity): string => `import { connectDevice } from 'twinkeep/device';
 
@@ -91,17 +114,17 @@ function brokerOf({ mqtt_url }: Pick<Identity, 'mqtt_url'>): { host: string; por
 }
 
 /** The code block in a Markdown text that starts with a line. */
-function codeIn(guide: string, language: string, firstLine: string): string {
+function codeIn(guide: string, language: string, firstLine: string, file = 'docs/devices.md'): string {
   const start = guide.indexOf(`\`\`\`${language}\n${firstLine}\n`);
   const end = guide.indexOf('\n```', start + 3);
-  if (start === -1 || end === -1) throw new Error(`docs/devices.md has no program in ${language}`);
+  if (start === -1 || end === -1) throw new Error(`${file} has no program in ${language}`);
   return guide.slice(start + language.length + 4, end + 1);
 }
 
 /** Replaces all occurrences of each text; throws if one does not occur. */
 function changed(program: string, changes: readonly (readonly [before: string, after: string])[]): string {
   return changes.reduce((text, [before, after]) => {
-    if (!text.includes(before)) throw new Error(`a program in docs/devices.md lacks ${JSON.stringify(before)}`);
+    if (!text.includes(before)) throw new Error(`a program in the documents lacks ${JSON.stringify(before)}`);
     return text.replaceAll(before, () => after);
   }, program);
 }

@@ -1,16 +1,25 @@
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+import { lazy, Suspense, useState } from 'react';
 import { Link } from 'wouter';
 import type { getDevice } from '../../../src/operations/devices/devices.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { Dialog } from '../ui/dialog.tsx';
-import { Note } from '../ui/feedback.tsx';
+import { Loading, Note } from '../ui/feedback.tsx';
 import { deviceHref } from './device-name.tsx';
-import { deviceProgram, type NewDeviceIdentity, type ProgramLanguage, programLanguages } from './device-programs.ts';
+import {
+  deviceProgram,
+  isLoopback,
+  type NewDeviceIdentity,
+  type ProgramLanguage,
+  programLanguages,
+} from './device-programs.ts';
 import { useDeviceUpdates } from './use-device-updates.ts';
 import './list.css';
 import './new-device.css';
+
+// The library that makes QR codes is loaded on demand.
+const DeviceQr = lazy(async () => ({ default: (await import('./device-qr.tsx')).DeviceQr }));
 
 interface NewDeviceProps {
   device: NewDeviceIdentity;
@@ -25,6 +34,7 @@ export function NewDevice({ device, onClose: close }: NewDeviceProps) {
       <code className="secret">{device.device_secret}</code>
       <FirstHello id={device.device_id} />
       <Programs device={device} />
+      <QrCode device={device} />
       <div className="actions">
         <Link className="button" href={deviceHref(device.device_id)} onClick={close}>
           Open device
@@ -34,6 +44,23 @@ export function NewDevice({ device, onClose: close }: NewDeviceProps) {
         </button>
       </div>
     </Dialog>
+  );
+}
+
+function QrCode({ device }: { device: NewDeviceIdentity }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <details onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
+      <summary>QR code</summary>
+      <p className="quiet small">
+        It contains the values as JSON, also the secret: show it only to the app or the tool that configures the device.
+      </p>
+      {isOpen && (
+        <Suspense fallback={<Loading what="Loading QR code" />}>
+          <DeviceQr device={device} />
+        </Suspense>
+      )}
+    </details>
   );
 }
 
@@ -53,20 +80,28 @@ const needs: Record<ProgramLanguage, string> = {
   Shell: 'Needs mosquitto-clients, openssl and jq. Waits 30 seconds for one command and carries it out.',
   Python: 'Needs paho-mqtt 1.6 or 2.',
   JavaScript: 'Needs Node.js and the package twinkeep in the same folder.',
+  Arduino: 'Needs an ESP32, its boards package and the library PubSubClient. Fill in your Wi-Fi.',
 };
 
 function Programs({ device }: { device: NewDeviceIdentity }) {
   const [language, setLanguage] = useState<ProgramLanguage>('Shell');
   const [copied, setCopied] = useState<ProgramLanguage | null>(null);
-  const guide = useQuery({
-    queryKey: ['device guide'],
-    queryFn: async () => (await import('../../../docs/devices.md?raw')).default,
+  const guides = useQuery({
+    queryKey: ['device guides'],
+    queryFn: async () => ({
+      devices: (await import('../../../docs/devices.md?raw')).default,
+      esp32: (await import('../../../docs/esp32.md?raw')).default,
+    }),
     staleTime: Number.POSITIVE_INFINITY,
   }).data;
-  const program = guide === undefined ? '' : deviceProgram(language, device, guide);
+  const program = guides === undefined ? '' : deviceProgram(language, device, guides);
   return (
     <>
-      <p>Paste this into a terminal to run a simulated light as this device:</p>
+      <p>
+        {language === 'Arduino'
+          ? 'Paste this into a new sketch of the Arduino IDE to run a light as this device:'
+          : 'Paste this into a terminal to run a simulated light as this device:'}
+      </p>
       <fieldset className="choices">
         <legend className="unseen">Language</legend>
         {programLanguages.map((name) => (
@@ -77,6 +112,12 @@ function Programs({ device }: { device: NewDeviceIdentity }) {
         ))}
       </fieldset>
       <p className="quiet small">{needs[language]}</p>
+      {language === 'Arduino' && isLoopback(device) && (
+        <Note tone="warn">
+          The service is at a loopback address, which an ESP32 cannot reach. Replace HOST with an address of its
+          computer in your network.
+        </Note>
+      )}
       <textarea
         className="program mono"
         aria-label={`Program in ${language}`}
