@@ -113,6 +113,17 @@ module.exports = {
       },
     },
     {
+      name: 'the-device-library-imports-only-mqtt',
+      severity: 'error',
+      comment:
+        '@twinkeep/device contains src/device without the simulated homes, with what that imports, mqtt and canonicalize',
+      from: { path: '^src/device/', pathNot: '^src/device/homes/' },
+      to: {
+        path: '^src/device/homes/|node_modules/',
+        pathNot: 'node_modules/(mqtt|@types/node)/',
+      },
+    },
+    {
       name: 'planners-do-not-import-the-stream',
       severity: 'error',
       comment: 'the rules compute, the language model calls its endpoint; neither uses the stream to the service',

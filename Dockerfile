@@ -7,7 +7,7 @@ COPY package.json package-lock.json ./
 # The scripts of the project are copied with the next step.
 RUN npm ci --ignore-scripts
 COPY . .
-RUN npm run build && npm prune --omit=dev
+RUN npm run build && npm prune --omit=dev && rm -f node_modules/@twinkeep/device
 
 FROM node:24.21.0-slim@sha256:d6aa754f16b3197301076f047b5def2f02ea1dbbc2ca920407d46d7ec7f87b20
 ENV NODE_ENV=production HOST=0.0.0.0 DATA_DIR=/data

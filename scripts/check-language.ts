@@ -43,11 +43,14 @@ const folders = [
   'deploy',
   'docs',
   'proto',
+  'packages',
+  'devices',
 ];
 
 /** Files that are not read, by the start of their path. */
 const excluded = [
   'LICENSE', // the text of the Apache License
+  'packages/device/LICENSE', // the same
   'package-lock.json', // written by npm
   'proto/gen/', // generated from the comments of the .proto, which are checked
   'docs/schema.graphql', // generated from descriptions in src, which are checked

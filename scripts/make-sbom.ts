@@ -26,7 +26,8 @@ export interface Sbom {
 
 /** Every package in package-lock.json, by npm, without the network. */
 async function sbomOfLockFile(): Promise<Sbom> {
-  const args = ['sbom', '--sbom-format=cyclonedx', '--package-lock-only', '--offline'];
+  // Without the workspaces, which are separate packages.
+  const args = ['sbom', '--sbom-format=cyclonedx', '--package-lock-only', '--offline', '--workspaces=false'];
   // Set by npm for its scripts: the file of the npm that runs.
   const { npm_execpath: npm } = process.env;
   const [file, given] = npm?.endsWith('.js') ? [process.execPath, [npm, ...args]] : ['npm', args];

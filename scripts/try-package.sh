@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packs the project, installs the package in a temporary folder, and tries its binary, its device library and its sidecar.
+# Packs the project and the device library, installs each package in a temporary folder, and tries them.
 set -euo pipefail
 here=$(pwd)
 there=$(mktemp -d)
@@ -35,4 +35,16 @@ node --input-type=module -e "
   if (!/:[0-9]+$/.test(message.listening)) throw new Error('the sidecar does not listen');
   child.disconnect();
 "
-echo 'the package works'
+# The device library as a separate package: it needs nothing from a registry.
+mkdir "$there/device-library"
+library=$(npm pack --silent --workspace @twinkeep/device --prefix "$here" --pack-destination "$there/device-library" | tail -n 1)
+cd "$there/device-library"
+npm init -y >/dev/null
+npm install --offline --no-audit --no-fund --silent "./$library"
+node --input-type=module -e "
+  const { connectDevice } = await import('@twinkeep/device');
+  const { fileStore } = await import('@twinkeep/device/store');
+  const { fetchFirmware } = await import('@twinkeep/device/firmware');
+  for (const part of [connectDevice, fileStore, fetchFirmware]) if (typeof part !== 'function') throw new Error('a part of the device library is missing');
+"
+echo 'the packages work'

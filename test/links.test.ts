@@ -4,7 +4,9 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const documents = globSync(['*.md', 'docs/**/*.md', 'bench/**/*.md'], { cwd: root }).sort();
+const documents = globSync(['*.md', 'docs/**/*.md', 'bench/**/*.md', 'packages/*/*.md', 'devices/**/*.md'], {
+  cwd: root,
+}).sort();
 
 const withoutCode = (text: string): string => text.replace(/^```[\s\S]*?^```$/gm, '').replace(/`[^`\n]*`/g, 'code');
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');

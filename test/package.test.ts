@@ -3,10 +3,12 @@ import { expect, it } from 'vitest';
 
 const read = (path: string): string => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8');
 const lock = JSON.parse(read('package-lock.json')) as {
-  packages: Record<string, { dev?: boolean; hasInstallScript?: boolean }>;
+  packages: Record<string, { dev?: boolean; link?: boolean; hasInstallScript?: boolean }>;
 };
 /** What `npm install twinkeep` brings, by its path in `node_modules`. */
-const installed = Object.entries(lock.packages).filter(([path, { dev }]) => path !== '' && !dev);
+const installed = Object.entries(lock.packages).filter(
+  ([path, { dev, link }]) => path.startsWith('node_modules/') && !dev && !link,
+);
 const names = installed.map(([path]) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length));
 
 it('installs no telemetry, and no library of the pages, which are built', () => {

@@ -1,5 +1,5 @@
 import { Socket } from 'node:net';
-import { connect, type IClientOptions, type MqttClient } from 'mqtt';
+import { connect, type MqttClient } from 'mqtt';
 import { backoffDelay } from '../domain/backoff.ts';
 import type { Milliseconds } from '../domain/values.ts';
 import type { SessionCredentials } from '../protocol/session-token.ts';
@@ -12,7 +12,16 @@ export interface Backoff {
   random: () => number;
 }
 
-export type TlsOptions = Pick<IClientOptions, 'ca' | 'cert' | 'key' | 'rejectUnauthorized' | 'servername'>;
+/** As of `tls.connect` in Node.js. Certificates and keys are PEM or DER. */
+export interface TlsOptions {
+  ca?: string | string[] | Buffer | Buffer[];
+  cert?: string | string[] | Buffer | Buffer[];
+  key?: string | string[] | Buffer | Buffer[];
+  /** Default true. */
+  rejectUnauthorized?: boolean;
+  /** Default: the host of `mqttUrl`. */
+  servername?: string;
+}
 
 export interface LinkOptions {
   mqttUrl: string;

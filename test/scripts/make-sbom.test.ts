@@ -5,7 +5,7 @@ import { bundledPackages, installedSbom, makeSbom, type Sbom } from '../../scrip
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 const { devDependencies } = JSON.parse(read('package.json')) as { devDependencies: Record<string, string> };
 const lock = JSON.parse(read('package-lock.json')) as {
-  packages: Record<string, { version: string; dev?: boolean }>;
+  packages: Record<string, { version: string; dev?: boolean; link?: boolean }>;
 };
 
 describe('the SBOM of the package', () => {
@@ -13,7 +13,7 @@ describe('the SBOM of the package', () => {
     const bundled = [`react@${devDependencies.react}`];
     const { components, dependencies, metadata } = await makeSbom(bundled);
     const installed = Object.entries(lock.packages)
-      .filter(([path, { dev }]) => path !== '' && !dev)
+      .filter(([path, { dev, link }]) => path.startsWith('node_modules/') && !dev && !link)
       .map(([path, { version }]) => `${path.split('node_modules/').at(-1)}@${version}`);
     const refs = components.map((component) => component['bom-ref']);
     expect(new Set(refs)).toEqual(new Set([...installed, ...bundled]));
