@@ -37,7 +37,7 @@ node --input-type=module -e "
 "
 # The device library as a separate package: it needs nothing from a registry.
 mkdir "$there/device-library"
-library=$(npm pack --silent --workspace @twinkeep/device --prefix "$here" --pack-destination "$there/device-library" | tail -n 1)
+library=$(cd "$here" && npm pack --silent --workspace @twinkeep/device --pack-destination "$there/device-library" | tail -n 1)
 cd "$there/device-library"
 npm init -y >/dev/null
 npm install --offline --no-audit --no-fund --silent "./$library"

@@ -3,6 +3,7 @@ import { readJson } from './json.ts';
 import { markdownReader } from './markdown.ts';
 import type { Reader } from './passage.ts';
 import {
+  readC,
   readCss,
   readHtml,
   readProto,
@@ -34,8 +35,11 @@ const code: readonly [string, Reader][] = [
   ['conf', readYaml],
   ['tpl', readTemplate],
   ['txt', readText],
+  ['defaults', readShell],
   ['css', readCss],
   ['proto', readProto],
+  ['c', readC],
+  ['h', readC],
   ['sql', readSql],
   ['html', readHtml],
   ['svg', readHtml],

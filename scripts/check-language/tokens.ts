@@ -35,6 +35,9 @@ export const readShell = tokenReader(
 /** A string in triple quotes is documentation. */
 export const readPython = tokenReader(String.raw`"""(?<comment>[\s\S]*?)"""`, hash, singleQuoted, doubleQuoted);
 
+/** A comment sign in a character constant starts no comment. */
+export const readC = tokenReader(stars, slashes, String.raw`'(?:\\.|[^'\\\n])+'`, doubleQuoted);
+
 export const readCss = tokenReader(stars, singleQuoted, doubleQuoted);
 
 export const readProto = tokenReader(stars, slashes, '"[^"\\n]*"');

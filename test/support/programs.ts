@@ -1,6 +1,15 @@
 import { spawnSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
-import { accessSync, constants, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { homedir, tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
@@ -20,8 +29,15 @@ export interface Programs {
   'systemd-analyze': string | null;
   mosquitto_pub: string | null;
   mosquitto_sub: string | null;
+  /** A C compiler with the sanitizers. */
+  gcc: string | null;
+  nm: string | null;
+  /** A header of libpaho-mqtt-dev. */
+  'paho-mqtt for C': string | null;
   /** A Python with paho-mqtt 1. */
   'paho-mqtt 1': string | null;
+  /** The same Python, if it has `cryptography`. */
+  'python3-cryptography': string | null;
 }
 
 export const findPrograms = (): Programs => ({
@@ -37,7 +53,11 @@ export const findPrograms = (): Programs => ({
   'systemd-analyze': program('systemd-analyze'),
   mosquitto_pub: program('mosquitto_pub'),
   mosquitto_sub: program('mosquitto_sub'),
-  'paho-mqtt 1': pythonWithPaho1(),
+  gcc: program('gcc'),
+  nm: program('nm'),
+  'paho-mqtt for C': existsSync('/usr/include/MQTTClient.h') ? '/usr/include/MQTTClient.h' : null,
+  'paho-mqtt 1': pythonWith(PAHO_1),
+  'python3-cryptography': pythonWith(`${PAHO_1}; import cryptography`),
 });
 
 /** Not a Helm of the path, because the test needs the other tools of the folder too. */
@@ -47,9 +67,10 @@ function helmOfTools(): string | null {
   return isExecutable(path) ? path : null;
 }
 
-/** Debian's Python first: the package python3-paho-mqtt installs for it. */
-function pythonWithPaho1(): string | null {
-  const check = 'import paho.mqtt; raise SystemExit(not paho.mqtt.__version__.startswith("1."))';
+const PAHO_1 = 'import paho.mqtt; assert paho.mqtt.__version__.startswith("1.")';
+
+/** Debian's Python first: its packages install for it. */
+function pythonWith(check: string): string | null {
   const pythons = ['/usr/bin/python3', program('python3')].filter((path) => path !== null);
   return pythons.find((python) => spawnSync(python, ['-c', check]).status === 0) ?? null;
 }

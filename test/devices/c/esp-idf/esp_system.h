@@ -1,0 +1,2 @@
+#pragma once
+__attribute__((noreturn)) void esp_restart(void);
