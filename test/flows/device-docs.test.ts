@@ -1,4 +1,5 @@
 import { execFile, spawn, spawnSync } from 'node:child_process';
+import { generateKeyPairSync } from 'node:crypto';
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,7 +14,9 @@ import { startService, type TestService } from '../support/service.ts';
 const run = promisify(execFile);
 const path = 'docs/devices.md';
 const page = readDocument(path);
-const { jq, openssl, mosquitto_pub, mosquitto_sub, 'paho-mqtt 1': paho1 } = inject('programs');
+const programs = inject('programs');
+const { jq, openssl, mosquitto_pub, mosquitto_sub, 'paho-mqtt 1': paho1 } = programs;
+const { 'python3-cryptography': cryptography } = programs;
 const hasShellTools = [jq, openssl, mosquitto_pub, mosquitto_sub].every((path) => path !== null);
 /** A virtual environment with paho-mqtt 2, which Debian 12 does not package. */
 const { PAHO_2: paho2 = '' } = process.env;
@@ -203,11 +206,94 @@ describe('the device documentation', () => {
         child.kill();
         await rotate(device);
         writeKey(device, await rotate(device));
+        // Sent when the subscription is granted, before hello_ack has the sequence number.
+        const pending = await setBrightness(device, 40);
         child = start();
-        await eventually(() => hasUsed(device, 4), 8_000);
-        await obeys(40);
+        await waitForCommand(owner, pending, (one) => one.status === 'succeeded');
+        expect(await hasUsed(device, 4)).toBe(true);
+        await obeys(50);
       } finally {
         child.kill();
+      }
+    });
+  });
+
+  describe.runIf(cryptography !== null)('has a device in Python with an Ed25519 key', () => {
+    const script = () => {
+      const file = join(folder, 'signed.py');
+      writeFileSync(file, codeBlock(page.slice(page.indexOf('\n## With an Ed25519 key')), 'python'));
+      return file;
+    };
+    const start = (device: Record<string, string>, keys: string) =>
+      spawn(cryptography ?? '', [script()], {
+        env: { ...environment(device), KEY_DIR: keys, PYTHONDONTWRITEBYTECODE: '1' },
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+    const obeys = async (device: Record<string, string>, level: number) => {
+      const id = await setBrightness(device, level);
+      await waitForCommand(owner, id, (one) => one.verification.status === 'verified');
+    };
+
+    it('made by the device, that survives rotations while it runs and while it is off', async () => {
+      const keys = mkdtempSync(join(folder, 'keys-'));
+      const newKey = (version: number): string => {
+        const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+        writeFileSync(join(keys, `key-${version}.pem`), privateKey.export({ type: 'pkcs8', format: 'pem' }));
+        return publicKey.export({ format: 'jwk' }).x ?? '';
+      };
+      const device = await register(owner, { signing_alg: 'ed25519', public_key: newKey(1) });
+      expect(device.device_secret).toBeNull();
+      const rotateTo = async (version: number) => {
+        const { status, body } = await owner.post(`/v1/device/${device.device_id}/rotate-secret`, {
+          public_key: newKey(version),
+        });
+        expect([status, body.new_secret, body.key_version]).toEqual([200, null, version]);
+        writeKey(device, { ...device, ...body });
+      };
+      writeKey(device, device);
+      let child = start(device, keys);
+      try {
+        await eventually(() => hasUsed(device, 1), 8_000);
+        await obeys(device, 30);
+        await rotateTo(2);
+        await eventually(() => hasUsed(device, 2), 8_000);
+        await obeys(device, 40);
+        child.kill();
+        await rotateTo(3);
+        await rotateTo(4);
+        // Sent when the subscription is granted, before hello_ack has the sequence number.
+        const pending = await setBrightness(device, 50);
+        child = start(device, keys);
+        await waitForCommand(owner, pending, (one) => one.status === 'succeeded');
+        expect(await hasUsed(device, 4)).toBe(true);
+        await obeys(device, 60);
+      } finally {
+        child.kill();
+      }
+    });
+
+    it('made by the service, that accepts no key but those that the service announced', async () => {
+      const device = await register(owner, { signing_alg: 'ed25519' });
+      expect(device.cloud_public_keys).not.toEqual([]);
+      const keys = mkdtempSync(join(folder, 'keys-'));
+      writeKey(device, device);
+      const trusting = start(device, keys);
+      try {
+        await eventually(() => hasUsed(device, 1), 8_000);
+        await obeys(device, 20);
+      } finally {
+        trusting.kill();
+      }
+      const { publicKey } = generateKeyPairSync('ed25519');
+      const wrong = mkdtempSync(join(folder, 'keys-'));
+      writeFileSync(join(wrong, 'cloud-keys.json'), JSON.stringify([publicKey.export({ format: 'jwk' }).x]));
+      const doubting = start(device, wrong);
+      let output = '';
+      doubting.stdout?.on('data', (chunk: Buffer) => (output += chunk));
+      try {
+        await eventually(() => output.includes('not signed with a key of the service'), 10_000);
+      } finally {
+        doubting.kill();
       }
     });
   });

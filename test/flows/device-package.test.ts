@@ -157,9 +157,12 @@ describe('the device in JavaScript of docs/devices.md', () => {
       child.kill();
       await rotate();
       writeKey(await rotate());
+      const request = { action: 'set_brightness', params: { level: 50 } };
+      const { body: pending } = await owner.post(`${url}/command`, request);
       child = start();
-      await eventually(() => hasUsed(4), 8_000);
-      await obeys(50);
+      await waitForCommand(owner, pending.command_id, (one) => one.status === 'succeeded');
+      expect(await hasUsed(4)).toBe(true);
+      await obeys(60);
     } finally {
       child.kill();
     }
