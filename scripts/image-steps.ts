@@ -26,11 +26,11 @@ export function imageStages(dockerfile: string): ImageStage[] {
   return stages;
 }
 
-/** The variables that an `ENV` instruction of the form `NAME=value …` sets, none of which contains a blank. */
+/** The variables that an `ENV` instruction of the form `NAME=value …` sets; no value contains a blank. */
 export const environmentOf = (text: string): Record<string, string> =>
   Object.fromEntries(text.split(/\s+/).map((pair) => pair.split(/=(.*)/s).slice(0, 2)));
 
-/** What a `COPY` instruction copies: from a stage, or from the folder of the Dockerfile if `from` is null. */
+/** The sources and the target of a `COPY` instruction: from a stage, or from the folder of the Dockerfile if `from` is null. */
 export function copyOf(text: string): { from: string | null; sources: string[]; target: string } {
   const words = text.split(/\s+/);
   const flags = words.filter((word) => word.startsWith('--'));

@@ -96,7 +96,7 @@ function makeRoot(name: string): string {
   writeFileSync(join(root, 'etc/group'), `root:x:0:\nnode:x:${USER.id}:\n`);
   for (const file of ['resolv.conf', 'hosts', 'nsswitch.conf', 'ld.so.cache'])
     if (existsSync(`/etc/${file}`)) cpSync(`/etc/${file}`, join(root, 'etc', file), { dereference: true });
-  // The authorities that this machine trusts: a proxy may have one of its own.
+  // The authorities that this machine trusts: a proxy may use a private one.
   const authorities = process.env.NODE_EXTRA_CA_CERTS;
   if (authorities !== undefined) cpSync(authorities, join(root, 'etc/authorities.pem'));
   return root;
@@ -130,7 +130,7 @@ function within(
 }
 
 function runStep(stage: Built, text: string): void {
-  // The packages that this machine has loaded already; the registry is asked for the others.
+  // The packages that this machine has loaded already; the others come from the registry.
   const cache = join(homedir(), '.npm');
   const mounts = existsSync(cache)
     ? [`mkdir -p '${stage.root}/root/.npm'`, `mount --bind '${cache}' '${stage.root}/root/.npm'`]
@@ -147,7 +147,7 @@ function copy(stage: Built, text: string, stages: ReadonlyMap<string, Built>): v
   const into = resolve('/', stage.folder, target);
   const ignored = new Set(readFileSync(join(project, '.dockerignore'), 'utf8').split('\n').filter(Boolean));
   const origin = from === null ? project : stages.get(from)?.root;
-  if (origin === undefined) throw new StepFailed(`COPY ${text}: there is no such stage`);
+  if (origin === undefined) throw new StepFailed(`COPY ${text}: unknown stage`);
   for (const source of sources) {
     const path = join(origin, source);
     if (!existsSync(path)) throw new StepFailed(`COPY ${text}: ${source} does not exist`);
@@ -234,7 +234,7 @@ async function use(image: Built): Promise<void> {
   try {
     await isReady(url, service);
     console.log(`${((performance.now() - from) / 1000).toFixed(1).padStart(6)} s  ready`);
-    /** `docker exec`: the standard output of a command beside the service. */
+    /** `docker exec`: the standard output of a command in the container of the service. */
     const execute = (command: readonly string[]): string => run('unshare', within(container, command, readOnly(image)));
     const token = execute(['node', 'dist/cli/main.js', 'token', '--sub', 'somebody']).trim();
     const authorization = `Bearer ${token}`;

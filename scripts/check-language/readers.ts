@@ -24,6 +24,7 @@ const code: readonly [string, Reader][] = [
   ['cjs', readTypeScript],
   ['sh', readShell],
   ['Dockerfile', readShell],
+  ['service', readShell],
   ['.gitignore', readShell],
   ['.dockerignore', readShell],
   ['.npmrc', readShell],

@@ -5,14 +5,14 @@ import { abbreviateId, capital, humanize, sentenceCase } from '../ui/text-format
 // Names of actions and targets in the audit log, and the way back from a name to the filter of the API.
 
 export type AuditListBody = ResponseBody<typeof listAudit>;
-export type AuditEntry = AuditListBody['entries'][number];
+export type ShownAuditEntry = AuditListBody['entries'][number];
 
 /** `commandDevice` → `Command device`. */
 export const actionTitle = sentenceCase;
 
 /** The target of an action, `device:<id>`, as a text: the device's name, or its kind with the end of its id. */
 export function targetTitle(
-  { subject, subject_name }: Pick<AuditEntry, 'subject' | 'subject_name'>,
+  { subject, subject_name }: Pick<ShownAuditEntry, 'subject' | 'subject_name'>,
   nameOfUser: (id: string) => string,
 ): string {
   const [kind = '', id = ''] = subject.split(/:(.*)/s);

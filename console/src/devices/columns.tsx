@@ -1,6 +1,5 @@
 import { useMemo } from 'react';
 import { Link } from 'wouter';
-import type { listDevices } from '../../../src/operations/devices/devices.ts';
 import type { listHomes } from '../../../src/operations/homes/homes.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
@@ -11,8 +10,7 @@ import { Time } from '../ui/time.tsx';
 import { deviceHref, deviceNameOf } from './device-name.tsx';
 import type { DeviceValues } from './device-values.ts';
 import { iconOfDevice, mainValue } from './main-value.ts';
-
-export type ListedDevice = ResponseBody<typeof listDevices>['devices'][number];
+import type { ListedDevice } from './use-all-devices.ts';
 
 const presenceOf = ({ online, revoked }: ListedDevice): string => (revoked ? 'revoked' : online ? 'online' : 'offline');
 const presenceTones = { revoked: 'bad', online: 'good', offline: 'quiet' } as const;

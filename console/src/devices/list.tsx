@@ -13,9 +13,10 @@ import { tableSorting, useListView } from '../ui/list-view.ts';
 import { counted } from '../ui/text-format.ts';
 import { VirtualTable } from '../ui/virtual-table.tsx';
 import { AddDeviceButton, AddDeviceDialog } from './add-device.tsx';
-import { type ListedDevice, useDeviceColumns } from './columns.tsx';
+import { useDeviceColumns } from './columns.tsx';
 import { type LoadedValues, useDeviceValues, VALUES_KEY } from './device-values.ts';
 import { HomesNavigation } from './homes-navigation.tsx';
+import type { ListedDevice } from './use-all-devices.ts';
 import './list.css';
 
 export type DeviceListPage = ResponseBody<typeof listDevices>;
