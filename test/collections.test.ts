@@ -64,6 +64,7 @@ const exceptions: Readonly<Record<string, string>> = {
   'services/shard-coordinator.ts placement': 'fixed size: one entry for each shard',
   'services/shard-statuses.ts status': 'fixed size: one entry for each shard',
   'services/shard-coordinator.ts view': 'fixed size: one entry for each node and shard',
+  'services/token-denylist.ts counts': 'at most one for each of its entries',
   'services/token-denylist.ts entries':
     'revoked_tokens, presented_tokens and presented_tokens_stored count all of them',
   'store/lock/advisory-lock.ts lostListeners': 'fixed size: subscribed when the process starts',
