@@ -1,4 +1,5 @@
 import type { AppliedChange } from '../domain/change-request.ts';
+import { MAX_TAGS, tagsAfter } from '../domain/device-tags.ts';
 import { emptyWindow } from '../domain/replay-window.ts';
 import { type EpochMs, type Milliseconds, type Principal, SYSTEM } from '../domain/values.ts';
 import { changeBoth, changeFixed, type Decision, emit, emitRefusal } from './decision.ts';
@@ -15,6 +16,7 @@ type Grace = NonNullable<DeviceFixed['grace']>;
 export function register(context: DeviceContext, { at, device, key, manifest }: DeviceEventOf<'register'>): Decided {
   const outputs: Output[] = [{ type: 'key.put', deviceId: device.id, key }];
   if (manifest) outputs.push({ type: 'manifest.put', manifest });
+  outputs.push(...tagsChanged({ id: device.id, createdAt: at }, [], device.tags ?? []));
   const changes = changeFixed(context, {
     ...device,
     createdAt: at,
@@ -26,10 +28,32 @@ export function register(context: DeviceContext, { at, device, key, manifest }: 
   return { changes, outputs };
 }
 
-export const patch = (context: DeviceContext, { changes }: DeviceEventOf<'patch'>): Decided => ({
-  changes: changeFixed(context, changes),
-  outputs: [],
-});
+export function patch(context: DeviceContext, { changes, tags: change }: DeviceEventOf<'patch'>): Decided {
+  if (change === undefined) return { changes: changeFixed(context, changes), outputs: [] };
+  const before = context.fixed.tags ?? [];
+  const tags = tagsAfter(before, change);
+  if (tags.length > MAX_TAGS)
+    return emitRefusal('VALIDATION_FAILED', `The device would have ${tags.length} tags; it can have ${MAX_TAGS}.`);
+  const outputs = tagsChanged(context.fixed, before, tags);
+  return { changes: changeFixed(context, { ...changes, ...(outputs.length > 0 && { tags }) }), outputs };
+}
+
+/** Changes the rows by which lists find the device. */
+function tagsChanged(
+  { id: deviceId, createdAt }: Pick<DeviceFixed, 'id' | 'createdAt'>,
+  before: readonly string[],
+  after: readonly string[],
+): Output[] {
+  const added = after.filter((tag) => !before.includes(tag));
+  const removed = before.filter((tag) => !after.includes(tag));
+  return added.length + removed.length === 0
+    ? []
+    : [{ type: 'tags.change', deviceId, deviceCreatedAt: createdAt, added, removed }];
+}
+
+/** A deleted device is in no list; its tags stay in its journal. */
+export const clearTags = (context: DeviceContext): Decided =>
+  emit(...tagsChanged(context.fixed, context.fixed.tags ?? [], []));
 
 /** Whether the patch assigns a home or room, which is allowed only for active devices. */
 export const assignsPlace = (_: DeviceContext, { changes }: DeviceEventOf<'patch'>): boolean =>

@@ -70,6 +70,7 @@ const stored = storedForm<StoredDevice>()(
     grace: z.strictObject({ keyVersion: count, until: epochMs }).nullable(),
     manifestVersion: count,
     manifestOwn: z.boolean(),
+    tags: z.array(z.string()).readonly().exactOptional(),
   },
   {
     state: storedJsonObject,
@@ -129,10 +130,12 @@ function note(
         key_version: fixed.keyVersion,
         signing_alg: fixed.signingAlg,
         manifest_version: fixed.manifestVersion,
+        ...(fixed.tags && { tags: [...fixed.tags] }),
       };
     case 'patch': {
       const { name, homeId, roomId, metadata } = event.changes;
-      return dropUndefined({ name, home_id: homeId, room_id: roomId, metadata });
+      const tags = event.tags && [...(fixed.tags ?? [])];
+      return dropUndefined({ name, home_id: homeId, room_id: roomId, metadata, tags });
     }
     case 'rotate':
       return {
@@ -217,7 +220,7 @@ export const deviceDefinition: MachineDefinition<DeviceContext, DeviceColumns> =
   isTransient: (event) => event.type === 'heartbeat.received',
   toAdminView({ fixed, live }) {
     const { id, tenantId, deviceType, category, name, homeId, roomId, metadata, firmware, ...moreFixed } = fixed;
-    const { createdAt, signingAlg, keyVersion, grace, manifestVersion, manifestOwn, ...otherFixed } = moreFixed;
+    const { createdAt, signingAlg, keyVersion, grace, manifestVersion, manifestOwn, tags, ...otherFixed } = moreFixed;
     const { state, stateVersion, reported, replay, ...otherLive } = live;
     assertEmpty(otherFixed, otherLive);
     return {
@@ -236,6 +239,7 @@ export const deviceDefinition: MachineDefinition<DeviceContext, DeviceColumns> =
       grace: grace && { key_version: grace.keyVersion, until: iso(grace.until) },
       manifest_version: manifestVersion,
       manifest_own: manifestOwn,
+      tags: [...(tags ?? [])],
       state,
       state_version: stateVersion,
       state_bytes: reported.bytes,

@@ -1,5 +1,6 @@
 import type { AppliedChange } from '../domain/change-request.ts';
 import type { SigningAlg } from '../domain/device-key.ts';
+import type { TagChange } from '../domain/device-tags.ts';
 import type { JsonSpan } from '../domain/json/span.ts';
 import type { Manifest } from '../domain/manifest.ts';
 import type { MessageRefusalCode } from '../domain/refusals.ts';
@@ -33,6 +34,8 @@ export interface DeviceFixed {
   /** 0 without a manifest. */
   manifestVersion: number;
   manifestOwn: boolean;
+  /** In the order of their characters. Absent until the device has tags, and in rows of earlier builds. */
+  tags?: readonly string[];
 }
 
 /** What messages change. */
@@ -113,12 +116,26 @@ export type DeviceEvent =
       type: 'register';
       device: Pick<
         DeviceFixed,
-        'id' | 'tenantId' | 'deviceType' | 'category' | 'name' | 'homeId' | 'roomId' | 'metadata' | 'signingAlg'
+        | 'id'
+        | 'tenantId'
+        | 'deviceType'
+        | 'category'
+        | 'name'
+        | 'homeId'
+        | 'roomId'
+        | 'metadata'
+        | 'signingAlg'
+        | 'tags'
       >;
       key: DeviceKeyRow;
       manifest: Manifest | null;
     })
-  | (Base & { type: 'patch'; changes: Partial<Pick<DeviceFixed, 'name' | 'homeId' | 'roomId' | 'metadata'>> })
+  | (Base & {
+      type: 'patch';
+      changes: Partial<Pick<DeviceFixed, 'name' | 'homeId' | 'roomId' | 'metadata'>>;
+      /** Refused with `VALIDATION_FAILED` if the device would have too many tags. */
+      tags?: TagChange;
+    })
   /** `graceUntil` is `at` + 24 h; a second rotation ends an older grace. */
   | (Base & Confirmed & { type: 'rotate'; key: DeviceKeyRow; graceUntil: EpochMs })
   | (Base & Confirmed & { type: 'revoke'; reason?: string })

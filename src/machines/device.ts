@@ -20,6 +20,7 @@ const base = setup({
   actions: {
     register: action(administration.register),
     patch: action(administration.patch),
+    clearTags: action(administration.clearTags),
     rotate: action(administration.rotate),
     endGrace: action(administration.endGrace),
     revoke: action(administration.revoke),
@@ -114,7 +115,7 @@ export const deviceMachine = base.createMachine({
             'manifest.register': { actions: 'refuseRevoked' },
             'manifest.update': { actions: 'refuseRevoked' },
             reinstate: [{ guard: 'isNextKey', target: 'active', actions: 'reinstate' }, { actions: 'refuseKey' }],
-            delete: 'deleted',
+            delete: { target: 'deleted', actions: 'clearTags' },
           },
         },
         deleted: {

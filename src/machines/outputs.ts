@@ -81,6 +81,14 @@ export type RowOutput =
   /** The key still verifies until `graceUntil`. */
   | { type: 'key.grace'; deviceId: Uuid; keyVersion: number; graceUntil: EpochMs }
   | { type: 'manifest.put'; manifest: Manifest }
+  /** Changes the index of the device's tags; each tag is in at most one of the lists. */
+  | {
+      type: 'tags.change';
+      deviceId: Uuid;
+      deviceCreatedAt: EpochMs;
+      added: readonly string[];
+      removed: readonly string[];
+    }
   /** Marks the proposal as accepted by this plan. If the proposal is no longer pending, neither is stored. */
   | { type: 'proposal.accept'; proposalId: Uuid; planId: Uuid }
   /** Marks the change request as applied by this commit. If it no longer waits, nothing of the commit is stored. */
@@ -193,6 +201,7 @@ const outputKinds = {
   'keys.end': 'row',
   'key.grace': 'row',
   'manifest.put': 'row',
+  'tags.change': 'row',
   'proposal.accept': 'row',
   'change.apply': 'row',
   'member.bind': 'row',

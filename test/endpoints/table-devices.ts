@@ -22,6 +22,13 @@ export const deviceRows: readonly Row[] = [
     },
   },
   {
+    ...{ method: 'GET', path: '/tags', role: 'user', scope: 'read:devices', status: 200 },
+    request: () => ({ path: '/tags' }),
+    refusals: {
+      VALIDATION_FAILED: () => ({ path: '/tags?limit=201' }),
+    },
+  },
+  {
     ...{ method: 'GET', path: '/devices/{id}', role: 'user', scope: 'read:devices', status: 200 },
     request: async (world) => ({ path: `/devices/${await world.device()}` }),
   },

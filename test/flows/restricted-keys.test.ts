@@ -155,6 +155,27 @@ describe('over REST', () => {
     expect(seen.sort()).toEqual(all('lamp', 'dimmer', 'lock', 'porch'));
   });
 
+  it('tags are counted, and found and commanded by, on devices that the key reaches', async () => {
+    const tag = (name: Name, ...tags: string[]) => owner.patch(`/v1/devices/${id[name]}`, { tags });
+    await Promise.all([tag('lamp', 'shown', 'all'), tag('lock', 'hidden', 'all'), tag('attic', 'all')]);
+    const caller = await clientOf(livingLights());
+    const [one, { body: counted }] = [{ devices: 1 }, await caller.get('/v1/tags')];
+    expect(counted).toEqual({
+      tags: [
+        { tag: 'all', ...one },
+        { tag: 'shown', ...one },
+      ],
+      count: 2,
+      next_cursor: null,
+    });
+    expect(idsIn((await caller.get('/v1/devices?tag=all')).body.devices)).toEqual(all('lamp'));
+    expect((await caller.get('/v1/devices?tag=hidden')).body.devices).toEqual([]);
+    const { body } = await caller.post('/v1/devices/command', { tags: ['all'], action: 'turn_on' });
+    expect(body.results.map(({ device_id }: { device_id: string }) => device_id)).toEqual([id.lamp]);
+    await Promise.all([tag('lamp'), tag('lock'), tag('attic')]);
+    expect((await owner.get('/v1/tags')).body.tags).toEqual([]);
+  });
+
   it('homes, rooms and groups are seen as far as the key reaches', async () => {
     const caller = await clientOf(livingLights());
     expect(idsIn((await caller.get('/v1/homes')).body.homes)).toEqual([home.lake]);

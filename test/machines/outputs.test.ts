@@ -18,6 +18,7 @@ const rows: Output[] = [
   { type: 'keys.end', deviceId: DEVICE, status: 'retired', at: T0 },
   { type: 'key.grace', deviceId: DEVICE, keyVersion: 1, graceUntil: T0 },
   { type: 'manifest.put', manifest: manifest(1) },
+  { type: 'tags.change', deviceId: DEVICE, deviceCreatedAt: T0, added: ['a'], removed: [] },
   { type: 'member.bind', userId: HOME, tenantId: TENANT, role: 'owner' },
 ];
 const volatile: Output[] = [

@@ -14,6 +14,7 @@ import type { Caller, Operation } from '../../src/operations/operation.ts';
  */
 const supported: Readonly<Record<string, NonNullable<Operation['restrictedKeys']>>> = {
   listDevices: 'devices',
+  listTags: 'devices',
   getDevice: 'devices',
   getDeviceActivity: 'devices',
   getManifest: 'devices',

@@ -32,7 +32,7 @@ it('the count follows the filters and what the credential may see', async () => 
 
 it.each([
   ...['/auth/api-keys', '/auth/sessions', '/tenant/members', '/groups', '/plans', '/memories', '/confirmations'],
-  ...['/change-requests', '/firmware', '/cognition/proposals', '/actors', '/audit', '/devices'],
+  ...['/change-requests', '/firmware', '/cognition/proposals', '/actors', '/audit', '/devices', '/tags'],
 ])('%s has a count', async (path) => {
   const { status, body } = await get(path);
   expect(status).toBe(200);

@@ -44,6 +44,7 @@ import {
   registerManifest,
   updateManifest,
 } from '../../operations/devices/manifests.ts';
+import { listTags } from '../../operations/devices/tags.ts';
 import {
   checkFirmware,
   createRelease,
@@ -131,6 +132,7 @@ export const queries: Readonly<Record<string, QueryField>> = {
   me: { operation: getMe, typeName: 'Me' },
   device: { operation: getDevice, resultMember: 'device' },
   devices: { operation: listDevices, connectionMember: 'devices' },
+  tags: { operation: listTags, connectionMember: 'tags' },
   deviceActivity: { operation: getDeviceActivity, resultMember: 'activity' },
   deviceKeys: { operation: keyHistory, resultMember: 'keys' },
   deviceCertificates: { operation: deviceCertificates, typeName: 'DeviceCertificates' },

@@ -13,9 +13,10 @@ export type InputReader = (
   query: string,
 ) => Outcome<JsonObject> | Promise<Outcome<JsonObject>>;
 
-type ParamKind = 'integer' | 'number' | 'boolean' | 'text';
+/** A `list` of texts is the values of a parameter that may be repeated. */
+type ParamKind = 'integer' | 'number' | 'boolean' | 'text' | 'list';
 
-const paramPatterns: Record<Exclude<ParamKind, 'text'>, RegExp> = {
+const paramPatterns: Record<Exclude<ParamKind, 'text' | 'list'>, RegExp> = {
   integer: /^-?(0|[1-9]\d{0,15})$/,
   number: /^-?\d{1,15}(\.\d{1,15})?$/,
   boolean: /^(true|false)$/,
@@ -82,6 +83,7 @@ function paramKinds({ operation }: Route): Map<string, ParamKind> {
   return new Map(
     members.map(([name, member]) => {
       const type = typeof member === 'object' ? member.type : undefined;
+      if (type === 'array') return [name, 'list'];
       return [name, type === 'integer' || type === 'number' || type === 'boolean' ? type : 'text'];
     }),
   );
@@ -95,15 +97,21 @@ function readQuery(query: string, kinds: Map<string, ParamKind>): Outcome<JsonOb
     const name = decoded(equals === -1 ? part : part.slice(0, equals));
     const value = decoded(equals === -1 ? '' : part.slice(equals + 1));
     if (name === null || value === null) return invalidInput('', 'The query is not valid percent-encoded UTF-8.');
+    const kind = kinds.get(name);
+    if (kind === 'list') {
+      const values = Object.hasOwn(input, name) ? (input[name] as Json[]) : [];
+      setOwn(input, name, [...values, value]);
+      continue;
+    }
     if (Object.hasOwn(input, name)) return invalidInput(name, `The query repeats ${name}.`);
-    setOwn(input, name, typed(value, kinds.get(name)));
+    setOwn(input, name, typed(value, kind));
   }
   return done(input);
 }
 
 /** Converts a text to the member's type. A text that does not fit is left as it is, and the schema refuses it. */
 function typed(text: string, kind: ParamKind = 'text'): Json {
-  if (kind === 'text' || !paramPatterns[kind].test(text)) return text;
+  if (kind === 'text' || kind === 'list' || !paramPatterns[kind].test(text)) return text;
   return kind === 'boolean' ? text === 'true' : Number(text);
 }
 

@@ -10,7 +10,7 @@ import type { CommandContext } from '../../machines/command-types.ts';
 import { CommitUnknown, StoreUnavailable } from '../../store/contract.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
 import { isoTime, notFound, notFoundDetails } from '../inputs.ts';
-import { actionRefusal, onlyReached, reachedPlaces, seenGroups, seesRoom } from '../key-reach.ts';
+import { actionRefusal, onlyReached, reachedDeviceIds, reachedPlaces, seenGroups, seesRoom } from '../key-reach.ts';
 import { type Call, type Caller, type Services, tenantOf } from '../operation.ts';
 import {
   type CommandInput,
@@ -65,6 +65,19 @@ export async function groupDeviceIds(
   const isSeen = seenGroups(caller)?.includes(slug) ?? true;
   const group = isSeen ? await store.records.group(tenantOf(caller), slug) : null;
   return group === null ? notFound('group') : checkTargetCount(await onlyReached(store, caller, group.deviceIds));
+}
+
+/** The devices with all of the tags that are not revoked, newest first. */
+export async function taggedDeviceIds(
+  { store }: Pick<Services, 'store'>,
+  caller: Caller,
+  tags: readonly string[],
+): Promise<Outcome<Uuid[]>> {
+  const ids = await reachedDeviceIds(store, caller);
+  const filter = { tags, revoked: false, ...(ids !== undefined && { ids }) };
+  const { items } = await store.devices.list(tenantOf(caller), filter, MAX_TARGETS + 1);
+  if (items.length <= MAX_TARGETS) return done(items.map(({ id }) => id));
+  return refuse('VALIDATION_FAILED', `The tags have more than ${MAX_TARGETS} devices, the maximum of one request.`);
 }
 
 const checkTargetCount = (ids: Uuid[]): Outcome<Uuid[]> =>

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { done, type Outcome } from '../../domain/refusals.ts';
+import { tagFilter } from '../devices/tags.ts';
 import { category, idOf, slug } from '../inputs.ts';
 import { type Answer, operation } from '../operation.ts';
 import {
@@ -8,6 +9,7 @@ import {
   MAX_TARGETS,
   roomDeviceIds,
   type TargetResult,
+  taggedDeviceIds,
   targetResult,
 } from './batch-dispatch.ts';
 import { commandFields } from './command-request.ts';
@@ -25,10 +27,20 @@ const deviceIds = z
   .min(1)
   .refine((ids) => new Set(ids).size <= MAX_TARGETS, `must not have more than ${MAX_TARGETS} devices`);
 
+const targetTags = tagFilter.meta({
+  description: `In place of device_ids: all devices that have all of these tags and are not revoked, if they are ${MAX_TARGETS} at most`,
+});
+
 export const commandDevices = operation({
   name: 'commandDevices',
-  summary: `Command up to ${MAX_TARGETS} devices at once; the answer has one result per device`,
-  input: z.strictObject({ device_ids: deviceIds, ...commandFields }),
+  summary: `Command up to ${MAX_TARGETS} devices at once, by their ids or by tags; the answer has one result per device`,
+  input: z
+    .strictObject({ device_ids: deviceIds.optional(), tags: targetTags.optional(), ...commandFields })
+    .refine(({ device_ids, tags }) => (device_ids === undefined) !== (tags === undefined), {
+      path: ['device_ids'],
+      message: 'or tags is required, and not both',
+    }),
+  bodyRules: { oneOf: [{ required: ['device_ids'] }, { required: ['tags'] }] },
   output: results,
   role: 'user',
   scope: 'execute:commands',
@@ -38,8 +50,12 @@ export const commandDevices = operation({
   example: { input: { device_ids: ['0195d9a2-7f00-7000-8000-000000000001'], action: 'turn_off' } },
   needs: ['actors', 'artifacts', 'clock', 'flags', 'log', 'manifests', 'newId', 'seal', 'sessions', 'store'],
   run(services, call) {
-    const { device_ids, ...input } = call.input;
-    return resultsAnswer(commandTargets(services, call, input, async () => done([...new Set(device_ids)])));
+    const { device_ids, tags, ...input } = call.input;
+    return resultsAnswer(
+      commandTargets(services, call, input, async () =>
+        tags === undefined ? done([...new Set(device_ids)]) : taggedDeviceIds(services, call.caller, tags),
+      ),
+    );
   },
 });
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { automaticManifest, categoryOf } from '../../domain/capability-registry.ts';
+import { MAX_TAGS, tagList } from '../../domain/device-tags.ts';
 import { signingAlgSchema } from '../../domain/enum-schemas.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
 import { deviceType, metadata } from '../../domain/request-fields.ts';
@@ -22,6 +23,7 @@ const fields = z
     room_id: idOf('room').nullable().optional(),
     name: displayName.optional(),
     metadata: metadata.optional(),
+    tags: tagList.optional().meta({ description: `Up to ${MAX_TAGS} tags` }),
     signing_alg: signingAlgSchema.default('hmac-sha256'),
     public_key: publicKey.optional(),
   })
@@ -99,6 +101,7 @@ async function register(
       ...placement,
       metadata: input.metadata ?? {},
       signingAlg: key.signingAlg,
+      ...(input.tags !== undefined && input.tags.length > 0 && { tags: input.tags }),
     },
     key,
     manifest,

@@ -26,6 +26,7 @@ const entryFields = {
   firmware: z.string().nullable(),
   last_seen: isoTime.nullable(),
   revoked: z.boolean(),
+  tags: z.array(z.string()).meta({ description: 'In the order of their characters' }),
 };
 
 /** The device in the preview of a command or of a change. */
@@ -74,6 +75,7 @@ export function deviceEntryOf(row: DeviceRow, sessions: DeviceSessions): z.infer
     firmware: row.firmware,
     last_seen: time(sessions.lastSeen(row.id) ?? row.lastSeen),
     revoked: row.revoked,
+    tags: [...row.tags],
     name: row.name,
     online: row.online,
   };
@@ -114,6 +116,7 @@ function recordWith(
     firmware: fixed.firmware,
     last_seen: time(sessions.lastSeen(fixed.id) ?? seen?.lastSeen),
     revoked: isRevoked(device),
+    tags: [...(fixed.tags ?? [])],
     name: fixed.name,
     metadata: fixed.metadata,
     online: isOnline(device.snapshot),

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { MAX_TAGS, type TagChange, tagList } from '../../domain/device-tags.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
 import { metadata } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
@@ -10,8 +11,11 @@ import { reachedDeviceIds } from '../key-reach.ts';
 import { type Answer, type Call, operation, type Services, tenantOf } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
 import { deviceEntry, deviceEntryOf, deviceRecord, deviceRecordOf, findDevice } from './device-view.ts';
+import { tagFilter } from './tags.ts';
 
 const deviceBody = z.object({ device: deviceRecord });
+
+const searchText = z.string().trim().min(1).max(100);
 
 const filterId = uuid.optional();
 const filterFields = z.strictObject({
@@ -20,6 +24,10 @@ const filterFields = z.strictObject({
   device_type: z.string().min(1).max(64).optional().meta({ description: 'Only devices of this type' }),
   online: z.boolean().optional().meta({ description: 'Only online devices, or only offline ones' }),
   revoked: z.boolean().optional().meta({ description: 'Only revoked devices, or only others' }),
+  tag: tagFilter.optional(),
+  q: searchText.optional().meta({
+    description: 'Only devices with this text in the name, the type or a tag, or at the start of the ID, in any case',
+  }),
 });
 
 export const listDevices = operation({
@@ -58,13 +66,23 @@ export const listDevices = operation({
   },
 });
 
-function filterOf({ home_id, room_id, device_type, online, revoked }: z.infer<typeof filterFields>): DeviceFilter {
+function filterOf({
+  home_id,
+  room_id,
+  device_type,
+  online,
+  revoked,
+  tag,
+  q,
+}: z.infer<typeof filterFields>): DeviceFilter {
   return {
     ...(home_id !== undefined && { homeId: home_id }),
     ...(room_id !== undefined && { roomId: room_id }),
     ...(device_type !== undefined && { deviceType: device_type }),
     ...(online !== undefined && { online }),
     ...(revoked !== undefined && { revoked }),
+    ...(tag !== undefined && { tags: tag }),
+    ...(q !== undefined && { text: q }),
   };
 }
 
@@ -85,17 +103,25 @@ export const getDevice = operation({
   },
 });
 
-const patchFields = z.strictObject({
-  id: idOf('device'),
-  name: displayName.nullable().optional(),
-  home_id: idOf('home').optional(),
-  room_id: idOf('room').nullable().optional(),
-  metadata: metadata.optional(),
-});
+const patchFields = z
+  .strictObject({
+    id: idOf('device'),
+    name: displayName.nullable().optional(),
+    home_id: idOf('home').optional(),
+    room_id: idOf('room').nullable().optional(),
+    metadata: metadata.optional(),
+    tags: tagList.optional().meta({ description: 'All tags of the device from now on' }),
+    add_tags: tagList.optional().meta({ description: `Tags to add; the device has ${MAX_TAGS} at most` }),
+    remove_tags: tagList.optional().meta({ description: 'Tags to remove, before tags are added' }),
+  })
+  .refine(({ tags, add_tags, remove_tags }) => tags === undefined || (add_tags ?? remove_tags) === undefined, {
+    path: ['tags'],
+    message: 'cannot be combined with add_tags and remove_tags',
+  });
 
 export const patchDevice = operation({
   name: 'patchDevice',
-  summary: 'Rename a device, move it, or replace its metadata',
+  summary: 'Rename a device, move it, replace its metadata, or change its tags',
   input: patchFields,
   output: deviceBody,
   role: 'admin',
@@ -103,7 +129,7 @@ export const patchDevice = operation({
   changes: true,
   audit: 'journal',
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED'],
-  example: { input: { name: 'Desk lamp', metadata: { floor: 2 } } },
+  example: { input: { name: 'Desk lamp', metadata: { floor: 2 }, add_tags: ['outdoor'] } },
   needs: ['actors', 'clock', 'locks', 'sessions', 'store'],
   run(services, call) {
     // Moves of one device are serialized; otherwise it could end up in a room of another home.
@@ -121,6 +147,7 @@ async function patch(
   if (!found.ok) return found;
   const placement = await resolvePlacement(services, tenantOf(caller), input, found.value.snapshot.context.fixed);
   if (!placement.ok) return placement;
+  const tags = tagChangeOf(input);
   const event: DeviceEvent = {
     type: 'patch',
     at: services.clock.now(),
@@ -130,13 +157,21 @@ async function patch(
       ...(input.name !== undefined && { name: input.name }),
       ...(input.metadata !== undefined && { metadata: input.metadata }),
     },
+    ...(tags !== undefined && { tags }),
   };
-  if (Object.keys(event.changes).length > 0) {
+  if (Object.keys(event.changes).length > 0 || event.tags !== undefined) {
     const reply = await sendToActor(services, found.value.ref, event);
     if (!reply.ok) return reply;
   }
   const patched = await findDevice(services, caller, input.id);
   return patched.ok ? done({ body: { device: await deviceRecordOf(services, patched.value) } }) : patched;
+}
+
+/** Tags are added and removed by the device's actor, so that of concurrent changes none is lost. */
+function tagChangeOf({ tags, add_tags, remove_tags }: z.infer<typeof patchFields>): TagChange | undefined {
+  if (tags !== undefined) return { set: tags };
+  if (add_tags === undefined && remove_tags === undefined) return undefined;
+  return { add: add_tags ?? [], remove: remove_tags ?? [] };
 }
 
 export const deleteDevice = operation({

@@ -20,6 +20,8 @@ export interface DeviceRow {
   lastSeen: EpochMs | null;
   battery: number | null;
   createdAt: EpochMs;
+  /** In the order of their characters. */
+  tags: readonly string[];
 }
 
 export interface DeviceFilter {
@@ -30,7 +32,21 @@ export interface DeviceFilter {
   revoked?: boolean;
   /** Only devices with these ids. */
   ids?: readonly Uuid[];
+  /** Only devices with all of these tags; one at least. */
+  tags?: readonly string[];
+  /** Only devices with this text in the name, the type or a tag, or at the start of the id; the case of letters does not count. */
+  text?: string;
 }
+
+/** A tag of a tenant's devices. */
+export interface TagRow {
+  tag: string;
+  /** Number of the devices that have it; null if it is over `MAX_TAG_COUNTED`. */
+  devices: number | null;
+}
+
+/** The most devices that are counted for a tag. */
+export const MAX_TAG_COUNTED = 1_000;
 
 /** A device key with its life cycle; the secret stays encrypted. */
 export interface StoredDeviceKey extends DeviceKeyRow {
@@ -63,6 +79,8 @@ export interface DeviceStore {
   ): Promise<DeviceRow[]>;
   /** Rows of these ids that belong to the tenant, in any order. */
   find(tenantId: Uuid, ids: readonly Uuid[]): Promise<DeviceRow[]>;
+  /** The tags of the tenant's devices, or of those of `among`, in the order of their characters. The id of a position is a tag; several pages are not counted. */
+  tags(tenantId: Uuid, limit: number, after?: Position, among?: readonly Uuid[]): Promise<Page<TagRow>>;
   /** Ids of active (not revoked) devices, for room and group commands; `category` narrows. */
   inRoom(tenantId: Uuid, roomId: Uuid, category?: string): Promise<Uuid[]>;
   count(tenantId: Uuid): Promise<number>;

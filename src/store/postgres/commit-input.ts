@@ -21,6 +21,8 @@ export const effectKinds = [
   'keys',
   'keysChanged',
   'manifests',
+  'tagsRemoved',
+  'tagsAdded',
   'members',
   'proposals',
   'changes',
@@ -145,6 +147,8 @@ interface GatheredRows {
   graces: Record<string, number>;
   ends: KeysEnd[];
   manifest: Json | null;
+  tagsRemoved: Map<string, Json>;
+  tagsAdded: Map<string, Json>;
   members: Json[];
   proposals: Json[];
   changes: Json[];
@@ -176,6 +180,17 @@ const gatherRow: { readonly [Type in RowOutput['type']]: (rows: GatheredRows, ou
   'manifest.put'(rows, { manifest }) {
     rows.manifest = { ...manifest } as unknown as Json;
   },
+  'tags.change'({ tagsAdded, tagsRemoved }, { deviceCreatedAt, added, removed }) {
+    // Of the changes that several events of a batch make to a tag, the last one counts.
+    const put = (tags: readonly string[], into: Map<string, Json>, other: Map<string, Json>): void => {
+      for (const tag of tags) {
+        other.delete(tag);
+        into.set(tag, { tag, created_at: deviceCreatedAt });
+      }
+    };
+    put(removed, tagsRemoved, tagsAdded);
+    put(added, tagsAdded, tagsRemoved);
+  },
   'member.bind'({ members }, { userId, tenantId, role }) {
     members.push({ user_id: userId, tenant_id: tenantId, role });
   },
@@ -191,13 +206,13 @@ const gatherRow: { readonly [Type in RowOutput['type']]: (rows: GatheredRows, ou
 function addRows(outputs: readonly RowOutput[], put: (name: EffectKind, rows: Json[]) => void): void {
   const rows: GatheredRows = {
     ...{ deviceId: '', added: new Map(), graces: {}, ends: [] },
-    ...{ manifest: null, members: [], proposals: [], changes: [] },
+    ...{ manifest: null, tagsRemoved: new Map(), tagsAdded: new Map(), members: [], proposals: [], changes: [] },
   };
   for (const output of outputs) {
     const gather = gatherRow[output.type] as (rows: GatheredRows, output: RowOutput) => void;
     gather(rows, output);
   }
-  const { deviceId, added, graces, ends, manifest, members, proposals, changes } = rows;
+  const { deviceId, added, graces, ends, manifest, tagsRemoved, tagsAdded, members, proposals, changes } = rows;
   put(
     'keys',
     [...added.values()].map((key) => ({
@@ -216,6 +231,8 @@ function addRows(outputs: readonly RowOutput[], put: (name: EffectKind, rows: Js
     put('keysChanged', [{ device_id: deviceId, graces, ends: ends as unknown as Json[] }]);
   }
   if (manifest !== null) put('manifests', [manifest]);
+  put('tagsRemoved', [...tagsRemoved.values()]);
+  put('tagsAdded', [...tagsAdded.values()]);
   put('members', members);
   put('proposals', proposals);
   put('changes', changes);

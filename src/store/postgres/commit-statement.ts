@@ -130,6 +130,14 @@ const effectSections: Readonly<Record<EffectKind, string>> = {
     )}
     on conflict (device_id) do update set category = excluded.category, version = excluded.version, own = excluded.own,
       capabilities = excluded.capabilities, removed = excluded.removed`,
+  tagsRemoved: deleteByKey(
+    'device_tags',
+    `effects a, jsonb_to_recordset(a.effects->'tagsRemoved') as r(tag text, created_at bigint)`,
+    'o.tenant_id = a.tenant_id and o.tag = r.tag and o.created_at = r.created_at and o.device_id = a.id',
+  ),
+  tagsAdded: `insert into device_tags (tenant_id, tag, created_at, device_id)
+    select a.tenant_id, r.tag, r.created_at, a.id ${from('tagsAdded', 'tag text, created_at bigint')}
+    on conflict do nothing`,
   members: `update users u set tenant_id = r.tenant_id, role = r.role
     ${from('members', 'user_id uuid, tenant_id uuid, role text')}
     where u.id = r.user_id and u.tenant_id is null returning u.id`,

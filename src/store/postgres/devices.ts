@@ -8,18 +8,19 @@ import { countRows } from './count-rows.ts';
 import { type Database, idArray, type SqlValue } from './database.ts';
 import type { DeviceCounts } from './device-counts.ts';
 import { keyHistoryOf, validKeys } from './device-keys.ts';
+import { containing, listTags, taggedDevices } from './device-tags.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
 import { flushPresence, lastSeen } from './presence.ts';
 import { inShards } from './shard-condition.ts';
 
 /** Select list of a `DeviceRow`, with the names of its members. */
-const listed = `select d.id, d.context->>'name' as "name", d.device_type as "deviceType", d.category, d.home_id as "homeId",
+const members = `d.id, d.context->>'name' as "name", d.device_type as "deviceType", d.category, d.home_id as "homeId",
   d.room_id as "roomId", d.firmware, d.revoked, d.online, nullif(p.last_seen, 0) as "lastSeen", p.battery,
-  d.created_at as "createdAt"
-  from devices d left join presence p on p.device_id = d.id
+  d.created_at as "createdAt", coalesce(d.context->'tags', '[]') as tags`;
+const listed = `select ${members} from devices d left join presence p on p.device_id = d.id
   where d.tenant_id = $1 and not d.deleted`;
 
-const filterColumns: Readonly<Record<Exclude<keyof DeviceFilter, 'ids'>, string>> = {
+const filterColumns: Readonly<Record<Exclude<keyof DeviceFilter, 'ids' | 'tags' | 'text'>, string>> = {
   homeId: 'home_id',
   roomId: 'room_id',
   deviceType: 'device_type',
@@ -50,7 +51,34 @@ function conditions(filter: DeviceFilter, first: number): { text: string; name: 
     name += '_among';
     values.push(idArray(filter.ids));
   }
+  if (filter.text !== undefined) {
+    text += containing(`$${first + values.length}`);
+    name += '_containing';
+    values.push(filter.text);
+  }
   return { text, name, values };
+}
+
+interface ListQuery {
+  page: string;
+  /** Of the filters, for the name of the statement. */
+  name: string;
+  /** From `$5` on. */
+  values: SqlValue[];
+}
+
+function listQuery(filter: DeviceFilter): ListQuery {
+  const { text, name, values } = conditions(filter, 5);
+  const page = `${listed} and (d.created_at, d.id) < ($2, $3)${text} order by d.created_at desc, d.id desc limit $4`;
+  return { page, name, values };
+}
+
+function taggedListQuery(filter: DeviceFilter, tags: readonly string[]): ListQuery {
+  const { text, name, values } = conditions(filter, 6);
+  const page = `select ${members} from ${taggedDevices('$5')} left join presence p on p.device_id = d.id
+    where d.tenant_id = $1 and not d.deleted and (t.created_at, t.device_id) < ($2, $3)${text}
+    order by t.created_at desc, t.device_id desc limit $4`;
+  return { page, name: `_tagged${name}`, values: [JSON.stringify(tags), ...values] };
 }
 
 interface ManifestRow {
@@ -107,8 +135,8 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
 
   return {
     async list(tenantId, filter, limit, after) {
-      const { text, name, values } = conditions(filter, 5);
-      const page = `${listed} and (d.created_at, d.id) < ($2, $3)${text} order by d.created_at desc, d.id desc limit $4`;
+      const { page, name, values } =
+        filter.tags === undefined ? listQuery(filter) : taggedListQuery(filter, filter.tags);
       // One JSON value instead of 600 columns takes half the time to read. An aggregate keeps the order of its
       // subquery.
       const statement = {
@@ -143,6 +171,8 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
         values: [tenantId, idArray(wanted)],
       });
     },
+
+    tags: (tenantId, limit, after, among) => listTags(database, tenantId, limit, after, among),
 
     inRoom: (tenantId, roomId, category) =>
       ids(

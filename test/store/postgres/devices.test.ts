@@ -33,6 +33,7 @@ eachStore('devices', (backend) => {
       lastSeen: 99,
       battery: 55.5,
       createdAt: 7,
+      tags: [],
     };
     expect(await devices().list(tenantId, {}, 10)).toMatchObject({ items: [expected], next: null });
     expect(await devices().find(tenantId, [id, newId()])).toEqual([expected]);

@@ -36,6 +36,7 @@ const types: Readonly<Record<string, Column>> = { uuid, text, boolean, bigint };
 const indexed = new Set(['device_type', 'token_hash', 'slug']);
 
 export const outboxKey = ({ from, version, n }: OutboxKey): string => `${actorKey(from)}:${version}:${n}`;
+export const tagKey = (tenantId: Uuid, tag: string, deviceId: Uuid): string => `${tenantId}/${tag}/${deviceId}`;
 export const timerKey = (ref: ActorRef, id: string): string => `${actorKey(ref)}:${id}`;
 
 /** One statement: writes everything of the batch, or throws and writes nothing. */
@@ -194,6 +195,10 @@ const writeRow: { readonly [Type in RowOutput['type']]: (target: RowTarget, outp
   'manifest.put'({ tables }, { manifest }) {
     const tenantId = tables.manifests.get(manifest.deviceId)?.tenantId ?? manifest.tenantId;
     tables.manifests.set(manifest.deviceId, { ...manifest, tenantId });
+  },
+  'tags.change'({ tables, tenantId }, { deviceId, added, removed }) {
+    for (const tag of removed) tables.deviceTags.delete(tagKey(tenantId, tag, deviceId));
+    for (const tag of added) tables.deviceTags.set(tagKey(tenantId, tag, deviceId), { tenantId, tag, deviceId });
   },
   'member.bind'({ tables }, { userId, tenantId, role }) {
     const user = tables.users.get(userId);

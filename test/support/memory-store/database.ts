@@ -67,6 +67,8 @@ const tables = (undo: UndoLog) => ({
   /** By device, in insertion order. */
   deviceKeys: new Table<readonly KeyRow[]>(undo),
   manifests: new Table<Manifest>(undo),
+  /** By `tenant/tag/device`. */
+  deviceTags: new Table<{ tenantId: Uuid; tag: string; deviceId: Uuid }>(undo),
   presence: new Table<PresenceRow>(undo),
   /** By principal, method, path and key. */
   idempotency: new Table<IdempotencyRow>(undo),

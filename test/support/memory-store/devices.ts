@@ -1,8 +1,11 @@
 import { reachesDevice } from '../../../src/domain/key-restriction.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../../src/domain/values.ts';
+import { MAX_TAG_COUNTED } from '../../../src/store/contract/devices.ts';
 import type { DeviceFilter, DeviceRow, DeviceStore, StoredDeviceKey } from '../../../src/store/contract.ts';
+import { pageOf } from '../../../src/store/postgres/keyset-pagination.ts';
 import { isDeleted, isInShards } from './actors.ts';
 import { actorsOf, oldestIds } from './commands.ts';
+import { tagKey } from './commit.ts';
 import type { ActorRow, KeyRow, Tables } from './database.ts';
 import { newestFirst } from './keyset-pagination.ts';
 import { flushPresence } from './presence.ts';
@@ -29,6 +32,7 @@ function listed(tables: Tables, { ref, columns, context }: ActorRow): DeviceRow 
     lastSeen: presence?.lastSeen || null,
     battery: presence?.battery ?? null,
     createdAt: columns.created_at as EpochMs,
+    tags: (context.tags ?? []) as string[],
   };
 }
 
@@ -38,13 +42,18 @@ const filterColumns = {
   deviceType: 'device_type',
   online: 'online',
   revoked: 'revoked',
-} satisfies Readonly<Record<Exclude<keyof DeviceFilter, 'ids'>, string>>;
+} satisfies Readonly<Record<Exclude<keyof DeviceFilter, 'ids' | 'tags' | 'text'>, string>>;
 
-const fitsFilter = ({ ref, columns }: ActorRow, filter: DeviceFilter): boolean =>
-  (filter.ids === undefined || filter.ids.includes(ref.id)) &&
+const fitsFilter = (tables: Tables, row: ActorRow, filter: DeviceFilter): boolean =>
+  (filter.ids === undefined || filter.ids.includes(row.ref.id)) &&
+  (filter.tags ?? []).every((tag) => tables.deviceTags.has(tagKey(row.tenantId, tag, row.ref.id))) &&
+  (filter.text === undefined || contains(listed(tables, row), filter.text.toLowerCase())) &&
   (Object.entries(filterColumns) as [keyof typeof filterColumns, string][]).every(
-    ([name, column]) => filter[name] === undefined || columns[column] === filter[name],
+    ([name, column]) => filter[name] === undefined || row.columns[column] === filter[name],
   );
+
+const contains = ({ id, name, deviceType, tags }: DeviceRow, text: string): boolean =>
+  id.startsWith(text) || [name ?? '', deviceType, ...tags].some((one) => one.toLowerCase().includes(text));
 
 const storedKey = ({ endedAs, ...key }: KeyRow): StoredDeviceKey => ({
   ...key,
@@ -133,7 +142,7 @@ export const deviceStore = (session: Session): DeviceStore => ({
 
   list: (tenantId, filter, limit, after) =>
     session.read('devices.list', [tenantId, filter, limit, after], (tables, tenantId, filter, limit, after) => {
-      const rows = devicesOf(tables, (row) => row.tenantId === tenantId && fitsFilter(row, filter));
+      const rows = devicesOf(tables, (row) => row.tenantId === tenantId && fitsFilter(tables, row, filter));
       return newestFirst(
         rows.map((row) => listed(tables, row)),
         (row) => row,
@@ -167,6 +176,25 @@ export const deviceStore = (session: Session): DeviceStore => ({
     session.read('devices.find', [tenantId, ids], (tables, tenantId, ids) => {
       const wanted = oneOfThem(ids);
       return devicesOf(tables, (row) => row.tenantId === tenantId && wanted(row)).map((row) => listed(tables, row));
+    }),
+
+  tags: (tenantId, limit, after, among) =>
+    session.read('devices.tags', [tenantId, limit, after, among], (tables, tenantId, limit, after, among) => {
+      const counts = new Map<string, number>();
+      const tags =
+        among === undefined
+          ? tables.deviceTags.where((entry) => entry.tenantId === tenantId).map(({ tag }) => tag)
+          : devicesOf(tables, (row) => row.tenantId === tenantId && among.includes(row.ref.id)).flatMap(
+              (row) => listed(tables, row).tags,
+            );
+      for (const tag of tags) if (tag > (after?.id ?? '')) counts.set(tag, (counts.get(tag) ?? 0) + 1);
+      const rows = [...counts]
+        .sort(([one], [other]) => (one < other ? -1 : 1))
+        .map(([tag, devices]) => ({ tag, devices }));
+      const shown = rows.map(({ tag, devices }) => ({ tag, devices: devices > MAX_TAG_COUNTED ? null : devices }));
+      const page = pageOf(shown.slice(0, limit + 1), limit, ({ tag }) => ({ createdAt: 0, id: tag }));
+      const isWhole = after === undefined && page.next === null;
+      return { ...page, count: async () => (isWhole ? page.items.length : null) };
     }),
 
   validKeys: (ids) =>

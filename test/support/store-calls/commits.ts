@@ -53,7 +53,9 @@ const parts = fc.record({
   outbox: fc.nat(2),
   journal: flag,
   by: fc.constantFrom('user', 'device', 'system'),
-  rows: fc.array(fc.tuple(fc.constantFrom('put', 'grace', 'end', 'manifest'), few, moment), { maxLength: 3 }),
+  rows: fc.array(fc.tuple(fc.constantFrom('put', 'grace', 'end', 'manifest', 'tag', 'untag'), few, moment), {
+    maxLength: 3,
+  }),
   delivered: fc.array(fc.tuple(fc.nat(4), fc.integer({ min: 1, max: 3 }), fc.nat(1)), { maxLength: 2 }),
   answer: fc.option(answers),
   bad: fc.oneof(
@@ -68,7 +70,10 @@ function contextOf(kind: ActorKind, { text, flags, numbers, expiresAt }: Parts):
   switch (kind) {
     case 'device': {
       const state = { on: flags[0], deep: [n, { m }] };
-      return { fixed: { name: text }, live: { state, stateVersion: n, reportedAt: m === 0 ? null : m } };
+      return {
+        fixed: { name: text, ...(flags[2] && { tags: ['all', `t${n}`] }) },
+        live: { state, stateVersion: n, reportedAt: m === 0 ? null : m },
+      };
     }
     case 'command': {
       const verification = { expected: flags[1] ? { level: n } : null, observed: flags[2] ? {} : null };
@@ -110,12 +115,20 @@ function columnsOf(model: StoreModel, ref: ActorRef, { n, text, flags, numbers, 
   }
 }
 
-function rowsOf(model: StoreModel, { kind, id }: ActorRef, { rows, tenant: t }: Parts): RowOutput[] {
+function rowsOf(model: StoreModel, { kind, id }: ActorRef, { n: device, rows, tenant: t }: Parts): RowOutput[] {
   if (kind !== 'device') return [];
   return rows.map(([what, n, at]): RowOutput => {
     const deviceId = id;
     if (what === 'grace') return { type: 'key.grace', deviceId, keyVersion: n, graceUntil: at };
     if (what === 'end') return { type: 'keys.end', deviceId, status: 'retired', except: [n], at };
+    if (what === 'tag' || what === 'untag') {
+      const [tags, none] = [[`t${n}`, 'all'], []];
+      const deviceCreatedAt = (device % sizes.device) * DAY;
+      return {
+        ...{ type: 'tags.change', deviceId, deviceCreatedAt },
+        ...(what === 'tag' ? { added: tags, removed: none } : { added: none, removed: tags }),
+      };
+    }
     if (what === 'manifest') {
       const manifest = {
         deviceId,

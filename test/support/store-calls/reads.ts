@@ -1,7 +1,7 @@
 import type { KeyRestriction } from '../../../src/domain/key-restriction.ts';
 import { shardOf } from '../../../src/domain/shards.ts';
 import type { ActorKind } from '../../../src/machines/outputs.ts';
-import type { Page, Position, Store } from '../../../src/store/contract.ts';
+import type { DeviceFilter, Page, Position, Store } from '../../../src/store/contract.ts';
 import { type Call, comparable, DAY, ids, refsOf, type StoreModel, sizes, sorted } from './model.ts';
 
 /** All data of a model that a store returns, as one comparable value per query. */
@@ -38,6 +38,11 @@ const restrictions = (model: StoreModel): KeyRestriction[] => [
   { devices: ids(model, 'device', 3), homes: ids(model, 'home', 1), categories: ['light', 'lock'] },
   { categories: ['light'] },
   { actions: ['turn_on'] },
+];
+
+const deviceFilters = (model: StoreModel): DeviceFilter[] => [
+  ...[{}, { online: true }, { revoked: false, homeId: model.id('home', 0) }, { text: 'T1' }, { text: 'SMART_lo' }],
+  ...[{ tags: ['all'] }, { tags: ['t1', 'all'] }, { tags: ['none'] }, { tags: ['all'], revoked: false, text: 'light' }],
 ];
 
 /** Rows of this model, out of rows of all models. */
@@ -79,9 +84,7 @@ const actors: Record<string, Read> = {
 const devices: Record<string, Read> = {
   list: ({ devices }, model) =>
     each(ids(model, 'tenant', 2), (tenantId) =>
-      each([{}, { online: true }, { revoked: false, homeId: model.id('home', 0) }], (filter) =>
-        pages((after) => devices.list(tenantId, filter, 3, after)),
-      ),
+      each(deviceFilters(model), (filter) => pages((after) => devices.list(tenantId, filter, 3, after))),
     ),
   places: ({ devices }, model) =>
     each(ids(model, 'tenant', 2), async (tenantId) => [
@@ -93,6 +96,8 @@ const devices: Record<string, Read> = {
       await sorted(devices.placedIn(tenantId, { homeId: model.id('home', 1) })),
       await sorted(devices.placedIn(tenantId, { roomId: model.id('room', 1) })),
       await sorted(devices.states(tenantId)),
+      await pages((after) => devices.tags(tenantId, 2, after)),
+      await pages((after) => devices.tags(tenantId, 2, after, ids(model, 'device', 2))),
     ]),
   service: async ({ devices }, model) => [await devices.countActive(), own(model, (await devices.online()).sort())],
   shards: ({ devices }, model) => eachShard(model, async (shards) => own(model, (await devices.online(shards)).sort())),

@@ -107,7 +107,7 @@ const listDevicesTool = defineOperationTool({
   name: 'list_devices',
   title: 'Devices',
   description:
-    'The devices of the tenant, newest first, including revoked ones. Filter by home, room, type or whether they are online.',
+    'The devices of the tenant, newest first, including revoked ones. Filter by home, room, type, tags, a text, or whether they are online.',
   annotations: READ_ONLY,
   operation: listDevices,
   summary: ({ devices, count, next_cursor }) =>

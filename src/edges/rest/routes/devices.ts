@@ -2,11 +2,13 @@ import { getDeviceActivity } from '../../../operations/devices/device-activity.t
 import { keyHistory, reinstateDevice, revokeDevice, rotateSecret } from '../../../operations/devices/device-keys.ts';
 import { registerDevice } from '../../../operations/devices/device-registration.ts';
 import { deleteDevice, getDevice, listDevices, patchDevice } from '../../../operations/devices/devices.ts';
+import { listTags } from '../../../operations/devices/tags.ts';
 import type { Route } from '../route.ts';
 
 export const deviceRoutes: Route[] = [
   { method: 'POST', path: '/device/register', operation: registerDevice, success: 201 },
   { method: 'GET', path: '/devices', operation: listDevices, success: 200 },
+  { method: 'GET', path: '/tags', operation: listTags, success: 200 },
   { method: 'GET', path: '/devices/{id}', operation: getDevice, success: 200 },
   { method: 'GET', path: '/devices/{id}/activity', operation: getDeviceActivity, success: 200 },
   { method: 'PATCH', path: '/devices/{id}', operation: patchDevice, success: 200 },
