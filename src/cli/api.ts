@@ -30,7 +30,8 @@ export interface Api {
     path: string,
     options?: RequestOptions,
   ): Promise<ApiResponse<Body>>;
-  get<Body>(path: string, query?: Readonly<Record<string, string | undefined>>): Promise<Body>;
+  /** A list in the query is a parameter that is repeated. */
+  get<Body>(path: string, query?: Readonly<Record<string, string | readonly string[] | undefined>>): Promise<Body>;
   post<Body>(path: string, body?: object): Promise<Body>;
   /** Writes the body of a response as it arrives. Throws `UnreachableError` if it is incomplete. */
   download(path: string, query: Readonly<Record<string, string | undefined>>, target: Writable): Promise<void>;
@@ -97,8 +98,10 @@ export function makeApi(url: string, token: string | null): Api {
   };
 }
 
-function searchOf(query: Readonly<Record<string, string | undefined>>): string {
-  const defined = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
+function searchOf(query: Readonly<Record<string, string | readonly string[] | undefined>>): string {
+  const defined = Object.entries(query).flatMap(([name, value]): [string, string][] =>
+    value === undefined ? [] : [value].flat().map((one) => [name, one]),
+  );
   return defined.length === 0 ? '' : `?${new URLSearchParams(defined)}`;
 }
 

@@ -33,6 +33,8 @@ const collected: Readonly<Record<string, string>> = {
   '--device <id> of twinkeep keys create': 'the service, in the request',
   '--category <name> of twinkeep keys create': 'the service, in the request',
   '--action <name> of twinkeep keys create': 'the service, in the request',
+  '--tag <tag> of twinkeep devices list': 'the service, in the request',
+  '--tag <tag> of twinkeep devices register': 'the service, in the request',
   '--tag <tag> of twinkeep memories add': 'the service, in the request',
   '--firmware-key <public-key> of twinkeep simulate': 'the command, before it registers devices',
 };

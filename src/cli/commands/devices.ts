@@ -1,9 +1,10 @@
 import { type Command, Option } from 'commander';
 import { signingAlgs } from '../../domain/device-key.ts';
-import { parseIntegerBetween } from '../argument-parsers.ts';
+import { collectOption, parseIntegerBetween } from '../argument-parsers.ts';
 import { createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
 import { colorStatus, printRecord, printTable } from '../print.ts';
+import { addDeviceTags } from './device-tags.ts';
 
 interface Device {
   id: string;
@@ -12,6 +13,7 @@ interface Device {
   home_id: string | null;
   online: boolean;
   revoked: boolean;
+  tags: string[];
   last_seen: string | null;
 }
 interface DevicePage {
@@ -28,6 +30,7 @@ export function addDevices(program: Command, io: Io): void {
     .summary('register and manage devices')
     .description('Registers, lists and manages devices.');
   addList(devices, io);
+  addDeviceTags(devices, io);
   devices
     .command('get <device-id>')
     .description('Shows a device with its reported state.')
@@ -52,9 +55,11 @@ function addList(devices: Command, io: Io): void {
     .option('--type <device-type>', 'only of this type')
     .option('--online', 'only online devices')
     .option('--revoked', 'only revoked devices')
+    .option('--tag <tag>', 'only with this tag; repeatable, for devices that have all of them', collectOption)
+    .option('--search <text>', 'only with this text in the name, the type or a tag, or at the start of the id')
     .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
     .option('--cursor <cursor>', 'continue after the previous page')
-    .action(async (options: Record<string, string | number | boolean | undefined>, command: Command) => {
+    .action(async (options: Record<string, string | string[] | number | boolean | undefined>, command: Command) => {
       const { api, show } = createCliContext(io, command);
       const text = (name: string) => (options[name] === undefined ? undefined : String(options[name]));
       const body = await api.get<DevicePage>('/v1/devices', {
@@ -63,17 +68,28 @@ function addList(devices: Command, io: Io): void {
         device_type: text('type'),
         online: text('online'),
         revoked: text('revoked'),
+        tag: options.tag as string[] | undefined,
+        q: text('search'),
         limit: text('limit'),
         cursor: text('cursor'),
       });
       show(body, ({ devices: page, next_cursor }) => {
-        const rows = page.map(({ id, name, device_type, online, revoked, last_seen }) => [
-          ...[id, name, device_type, revoked ? 'revoked' : online ? 'online' : 'offline', last_seen],
+        const rows = page.map(({ id, name, device_type, online, revoked, tags, last_seen }) => [
+          ...[id, name, device_type, revoked ? 'revoked' : online ? 'online' : 'offline', last_seen, tags.join(' ')],
         ]);
-        printTable(io, ['ID', 'NAME', 'TYPE', 'STATUS', 'LAST SEEN'], rows);
+        printTable(io, ['ID', 'NAME', 'TYPE', 'STATUS', 'LAST SEEN', 'TAGS'], rows);
         if (next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${next_cursor}`));
       });
     });
+}
+
+interface RegisterOptions {
+  home: string;
+  room?: string;
+  name?: string;
+  tag?: string[];
+  alg?: string;
+  publicKey?: string;
 }
 
 function addRegister(devices: Command, io: Io): void {
@@ -86,20 +102,22 @@ function addRegister(devices: Command, io: Io): void {
     .requiredOption('--home <home-id>', 'home of the device')
     .option('--room <room-id>', 'room of the device')
     .option('--name <name>', 'display name')
+    .option('--tag <tag>', 'tag of the device; repeatable', collectOption)
     .addOption(new Option('--alg <algorithm>', 'signing algorithm').choices(signingAlgs))
     .option('--public-key <key>', 'public key of a device that generated its own Ed25519 key: 32 bytes, base64url')
     .addHelpText(
       'after',
       '\nExample:\n  twinkeep devices register smart_light --home $(twinkeep homes create "My flat")',
     )
-    .action(async (deviceType: string, options: Record<string, string | undefined>, command: Command) => {
+    .action(async (deviceType: string, options: RegisterOptions, command: Command) => {
       const { api, show } = createCliContext(io, command);
-      const { home, room, name, alg, publicKey } = options;
+      const { home, room, name, tag, alg, publicKey } = options;
       const body = await api.post<Record<string, unknown>>('/v1/device/register', {
         device_type: deviceType,
         home_id: home,
         ...(room !== undefined && { room_id: room }),
         ...(name !== undefined && { name }),
+        ...(tag !== undefined && { tags: tag }),
         ...((alg ?? publicKey) !== undefined && { signing_alg: alg ?? 'ed25519' }),
         ...(publicKey !== undefined && { public_key: publicKey }),
       });
