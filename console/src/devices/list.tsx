@@ -16,6 +16,7 @@ import { AddDeviceButton, AddDeviceDialog } from './add-device.tsx';
 import { useDeviceColumns } from './columns.tsx';
 import { type LoadedValues, useDeviceValues, VALUES_KEY } from './device-values.ts';
 import { HomesNavigation } from './homes-navigation.tsx';
+import { TagFilters } from './tag-filter.tsx';
 import type { ListedDevice } from './use-all-devices.ts';
 import './list.css';
 
@@ -37,6 +38,7 @@ function filterOf(query: URLSearchParams): string {
     const value = query.get(name);
     if (value !== null) params.set(filter, value);
   }
+  for (const tag of query.getAll('tag')) params.append('tag', tag);
   return `${params}`;
 }
 
@@ -63,7 +65,7 @@ export function DevicesPage() {
           ),
     [rows, search],
   );
-  const isFiltered = search !== '' || ['home', 'room', 'online'].some((name) => query.has(name));
+  const isFiltered = search !== '' || ['home', 'room', 'online', 'tag'].some((name) => query.has(name));
   const view = useListView({
     ...{ list: 'devices', columns: useDeviceColumns(values.byId), rows: shown, loaded: rows.length },
     ...{ isComplete, loadMore, query, changeQuery: setQuery },
@@ -90,6 +92,7 @@ export function DevicesPage() {
           <Filters query={query} change={setQuery}>
             <ListControls of={view} />
           </Filters>
+          <TagFilters query={query} change={setQuery} />
           {problem !== null && rows.length === 0 ? (
             <LoadError problem={problem} retry={reload} />
           ) : firstPage === null ? (

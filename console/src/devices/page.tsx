@@ -14,6 +14,7 @@ import { type DeviceRecord, deviceNameOf } from './device-name.tsx';
 import { DeviceKeys } from './keys.tsx';
 import { DeviceManifest } from './manifest.tsx';
 import { Messages } from './messages.tsx';
+import { DeviceTags } from './tags.tsx';
 import { DeviceTwin } from './twin.tsx';
 import { useDeviceUpdates } from './use-device-updates.ts';
 import './page.css';
@@ -49,6 +50,7 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
         <div>
           <DeviceTwin device={device} />
           <DeviceDetails device={device} />
+          <DeviceTags device={device} />
           {may('admin') && <DeviceChanges device={device} />}
         </div>
         <div>
