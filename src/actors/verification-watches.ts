@@ -12,7 +12,7 @@ const RETRY_MS = 1_000;
 const NO_WATCHES: readonly VerificationWatch[] = [];
 
 /**
- * Verification watches: commands that wait for their expected state in a device's reports. An in-memory index of the
+ * Verification watches: commands that wait for their expected state in a device's reports, or its firmware in a `hello`. An in-memory index of the
  * command rows, rebuilt at each start. It only attaches the watches to each report; the machines decide.
  */
 export class VerificationWatches {

@@ -12,10 +12,12 @@ interface Traits {
   safety?: SafetyClass;
   /** Verification time in seconds; the default suits actions that take effect at once. */
   within?: number;
+  /** Default `timeout_s`; that of other actions is `DEFAULT_TIMEOUT_S`. */
+  timeout?: number;
 }
 
 function action(name: string, description: string, traits: Traits = {}): ActionDefinition {
-  const { params = {}, optional = [], expects, safety = 'NORMAL', within } = traits;
+  const { params = {}, optional = [], expects, safety = 'NORMAL', within, timeout } = traits;
   const required = Object.keys(params).filter((param) => !optional.includes(param));
   return {
     action: name,
@@ -30,6 +32,7 @@ function action(name: string, description: string, traits: Traits = {}): ActionD
     supportsDryRun: expects !== undefined,
     ...(expects !== undefined && { expectedState: expects }),
     ...(within !== undefined && { verify_within_s: within }),
+    ...(timeout !== undefined && { timeout_s: timeout }),
   };
 }
 
@@ -63,6 +66,7 @@ export const maintenanceActions: ActionDefinition[] = [
   action('update_firmware', 'Install a released firmware version', {
     params: { firmware_id: { type: 'string', minLength: 36, maxLength: 36, description: 'Id of a released version' } },
     safety: 'CRITICAL',
+    timeout: 600,
   }),
   action('rotate_key', 'Change the signing key', { safety: 'RESTRICTED' }),
   action('revoke', 'Remove the tenant and its keys from the device', { safety: 'RESTRICTED' }),
@@ -205,7 +209,10 @@ export const actionsByCategory = {
       params: { level: oneOf('low', 'medium', 'high') },
       expects: { sensitivity: given('level') },
     }),
-    action('calibrate', 'Calibrate against a reference value', { params: { reference: { type: 'number' } } }),
+    action('calibrate', 'Calibrate against a reference value', {
+      params: { reference: { type: 'number' } },
+      timeout: 300,
+    }),
     action('clear_alarm', 'End an alarm', { expects: { alarm: false } }),
     action('set_indicator', 'Switch the indicator light on or off', {
       params: { enabled: flag },
@@ -220,7 +227,11 @@ export const actionsByCategory = {
       params: { program: text(64, 'Name of a program of the appliance') },
       expects: { program: given('program') },
     }),
-    action('start_program', 'Start the program remotely', { expects: { running: true }, safety: 'CRITICAL' }),
+    action('start_program', 'Start the program remotely', {
+      expects: { running: true },
+      safety: 'CRITICAL',
+      timeout: 300,
+    }),
     action('stop_program', 'End the program', { expects: { running: false } }),
     action('pause', 'Pause the program', { expects: { paused: true } }),
     action('resume', 'Resume the paused program', { expects: { paused: false } }),

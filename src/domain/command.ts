@@ -93,4 +93,6 @@ export const MAX_TTL_S = 86_400;
 export const MAX_CRITICAL_TTL_S = 300;
 export const DEFAULT_TIMEOUT_S = 30;
 export const MAX_TIMEOUT_S = 3_600;
+/** Renewed by `in_progress`, a timeout ends at most this many times `timeout_s` after the first write (decision 63). */
+export const MAX_TIMEOUT_FACTOR = 10;
 export const DEFAULT_VERIFY_WITHIN_S = 10;

@@ -1,6 +1,6 @@
-import { isRestricted } from './capability-registry.ts';
+import { isRestricted, similarAction } from './capability-registry.ts';
 import { DEFAULT_TIMEOUT_S, DEFAULT_TTL_S, MAX_CRITICAL_TTL_S, MAX_TIMEOUT_S, MAX_TTL_S } from './command.ts';
-import type { Capability, Manifest, SafetyClass } from './manifest.ts';
+import type { Capability, Manifest } from './manifest.ts';
 import { checkParams } from './param-schema.ts';
 import { type Confirmer, DEFAULT_AGENT_CONFIRM_BY, isAgent, isPerson } from './policy.ts';
 import { done, type FieldError, type Outcome, type Refusal, type RefusalCode, refuse } from './refusals.ts';
@@ -10,8 +10,8 @@ import type { JsonObject, Milliseconds, Principal } from './values.ts';
 export interface GatewayFacts {
   tenant: { suspended: boolean };
   flags: { maintenance_mode: boolean; commands_disabled: boolean };
-  /** Null if the tenant has no such device. */
-  device: { revoked: boolean } | null;
+  /** Null if the tenant has no such device. `reportsFirmware`: a `hello` of the device has named a version. */
+  device: { revoked: boolean; reportsFirmware?: boolean } | null;
   manifest: Pick<Manifest, 'capabilities' | 'version'> | null;
   action: string;
   params: JsonObject;
@@ -86,11 +86,11 @@ export interface DispatchLimits {
  * clamped, including the lower limit of CRITICAL commands: a silent change from an hour to five minutes would mislead.
  */
 export function dispatchLimits(
-  safetyClass: SafetyClass,
+  capability: Pick<Capability, 'action' | 'safetyClass' | 'timeout_s'>,
   ttl_s: number = DEFAULT_TTL_S,
-  timeout_s: number = DEFAULT_TIMEOUT_S,
+  timeout_s: number = defaultTimeoutS(capability.action, capability),
 ): Outcome<DispatchLimits> {
-  const longest = safetyClass === 'NORMAL' ? MAX_TTL_S : MAX_CRITICAL_TTL_S;
+  const longest = capability.safetyClass === 'NORMAL' ? MAX_TTL_S : MAX_CRITICAL_TTL_S;
   const errors = [
     ...(within(ttl_s, longest) ? [] : [{ path: 'ttl_s', message: `must be 1 to ${longest}` }]),
     ...(within(timeout_s, MAX_TIMEOUT_S) ? [] : [{ path: 'timeout_s', message: `must be 1 to ${MAX_TIMEOUT_S}` }]),
@@ -98,6 +98,10 @@ export function dispatchLimits(
   if (errors.length > 0) return refuse('VALIDATION_FAILED', 'A time limit is out of range.', { errors });
   return done({ ttlMs: ttl_s * 1_000, timeoutMs: timeout_s * 1_000 });
 }
+
+/** The `timeout_s` of a command that names none: by its manifest, else by the registry's action of this name. */
+export const defaultTimeoutS = (action: string, capability: Pick<Capability, 'timeout_s'> | undefined): number =>
+  capability?.timeout_s ?? similarAction(action)?.timeout_s ?? DEFAULT_TIMEOUT_S;
 
 const within = (seconds: number, longest: number) => Number.isInteger(seconds) && seconds >= 1 && seconds <= longest;
 

@@ -15,6 +15,8 @@ export interface Capability {
   /** Template of the state that proves the action; `{"$param": "level"}` refers to a parameter. */
   expectedState?: JsonObject;
   verify_within_s?: number;
+  /** Default `timeout_s` of its commands; without it, that of the registry's action of this name. */
+  timeout_s?: number;
 }
 
 /**

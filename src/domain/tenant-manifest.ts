@@ -5,7 +5,7 @@ import { isObject } from './json/value.ts';
 import { type Capability, type Manifest, type SafetyClass, safetyClasses } from './manifest.ts';
 import { schemaErrors } from './param-schema.ts';
 import { done, type FieldError, type Outcome, refuse } from './refusals.ts';
-import { actionName, jsonObject, readFields } from './request-fields.ts';
+import { actionName, jsonObject, readFields, timeoutSeconds } from './request-fields.ts';
 import { paramOf } from './twin.ts';
 import type { Json, JsonObject } from './values.ts';
 import { hasWriteOnly } from './write-only-params.ts';
@@ -24,6 +24,7 @@ const capabilityFields = z.strictObject({
   supportsDryRun: z.boolean().optional(),
   expectedState: jsonObject.optional(),
   verify_within_s: z.number().int().min(1).max(MAX_VERIFY_WITHIN_S).optional(),
+  timeout_s: timeoutSeconds.optional(),
 });
 
 /** The body of a POST: a device's first tenant manifest. */
@@ -64,7 +65,7 @@ export function readManifest(input: unknown): Outcome<Capability[]> {
 // `expectedState` is never taken from the registry: a custom device may report other state.
 function withDefaults(given: CapabilityFields, id: number): Capability {
   const known = knownAction(given.action);
-  const { action, expectedState, verify_within_s } = given;
+  const { action, expectedState, verify_within_s, timeout_s } = given;
   return {
     id,
     action,
@@ -74,6 +75,7 @@ function withDefaults(given: CapabilityFields, id: number): Capability {
     supportsDryRun: given.supportsDryRun ?? expectedState !== undefined,
     ...(expectedState !== undefined && { expectedState }),
     ...(verify_within_s !== undefined && { verify_within_s }),
+    ...(timeout_s !== undefined && { timeout_s }),
   };
 }
 

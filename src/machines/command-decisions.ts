@@ -1,14 +1,16 @@
 import {
   type AckStatus,
   type CommandStatus,
-  DEFAULT_TIMEOUT_S,
   DEFAULT_TTL_S,
   keepsSealedParams,
   LATE_ACK_MS,
+  MAX_TIMEOUT_FACTOR,
 } from '../domain/command.ts';
+import { defaultTimeoutS } from '../domain/gateway.ts';
 import { outcomeOf } from '../domain/plan.ts';
 import type { EpochMs, JsonObject, Milliseconds } from '../domain/values.ts';
 import {
+  type AnyCommandEvent,
   type CommandEventOf,
   confirmationFailed,
   criticalCompensation,
@@ -43,7 +45,7 @@ export function recordRequest(
   context: CommandContext,
   { at, judgement, cause }: CommandEventOf<'self.judged'>,
 ): Decided {
-  const { ttlS = DEFAULT_TTL_S, timeoutS = DEFAULT_TIMEOUT_S, sealedParams, ...command } = cause.command;
+  const { ttlS = DEFAULT_TTL_S, timeoutS, sealedParams, ...command } = cause.command;
   const { plan } = command.origin;
   const manifest = cause.facts.manifest;
   const capability = manifest?.capabilities.find((one) => one.action === command.action);
@@ -53,7 +55,7 @@ export function recordRequest(
     requestedAt: at,
     safetyClass: capability?.safetyClass ?? null,
     manifestVersion: manifest?.version ?? null,
-    limits: { ttlMs: ttlS * 1_000, timeoutMs: timeoutS * 1_000 },
+    limits: { ttlMs: ttlS * 1_000, timeoutMs: (timeoutS ?? defaultTimeoutS(command.action, capability)) * 1_000 },
   };
   if (judgement.kind === 'refused') {
     const { code, detail } = judgement.refusal;
@@ -148,7 +150,7 @@ export const hasSession = (
   { cause }: CommandEventOf<'self.judged' | 'self.judged_again'>,
 ): boolean => cause.session !== null;
 
-/** Marks the command as written, which is committed before it is sent. `timeout_s` counts from the first write. */
+/** Marks the command as written, which is committed before it is sent. `timeout_s` counts from the first write at first. */
 export function write(context: CommandContext, event: Writing): Decided {
   const { tenantId, deviceId, id, messageId, origin, action, params } = context.fixed;
   const { sealedParams } = context.live;
@@ -172,13 +174,20 @@ export function write(context: CommandContext, event: Writing): Decided {
   return { changes: updateDelivery(context, changes), outputs: [output] };
 }
 
-/** Milliseconds until each of the command's deadlines. Deadlines are absolute, so a timer set late is not extended. */
+/**
+ * Milliseconds until each of the command's deadlines. Deadlines are absolute, so a timer set late is not extended; only an
+ * `in_progress` ack renews the timeout, within a limit that counts from the first write.
+ */
 export const confirmationLeft = ({ fixed: { confirmation } }: CommandContext, { at }: Timestamped): Milliseconds =>
   msUntil((confirmation as Confirmation).expiresAt, at);
 export const ttlLeft = (context: CommandContext, { at }: Timestamped): Milliseconds =>
   msUntil(deliveryOf(context).expiresAt, at);
-export const answerLeft = (context: CommandContext, { at }: Timestamped): Milliseconds =>
-  msUntil((deliveryOf(context).firstWrittenAt as EpochMs) + context.fixed.limits.timeoutMs, at);
+export function answerLeft(context: CommandContext, { type, at }: AnyCommandEvent): Milliseconds {
+  const { timeoutMs } = context.fixed.limits;
+  const firstWrittenAt = deliveryOf(context).firstWrittenAt as EpochMs;
+  const renewedAt = type === 'ack.received' ? at : firstWrittenAt;
+  return msUntil(Math.min(renewedAt + timeoutMs, firstWrittenAt + MAX_TIMEOUT_FACTOR * timeoutMs), at);
+}
 
 /** The chart uses the delivery only after the dispatch. */
 const deliveryOf = ({ live: { delivery } }: CommandContext): Delivery => delivery as Delivery;

@@ -1,4 +1,5 @@
 import { type CommandStatus, DEFAULT_VERIFY_WITHIN_S } from '../domain/command.ts';
+import { expectedFirmware, FIRMWARE_VERIFY_WITHIN_S } from '../domain/firmware-verification.ts';
 import { dispatchLimits, type GatewayFacts, judge, mayConfirm, type Verdict } from '../domain/gateway.ts';
 import { jsonEqual } from '../domain/json/value.ts';
 import type { Compensation } from '../domain/plan.ts';
@@ -171,13 +172,16 @@ function passed(
   timeoutS?: number,
 ): Judgement {
   const { capability, kind } = verdict;
-  const limits = dispatchLimits(capability.safetyClass, ttlS, timeoutS);
+  const limits = dispatchLimits(capability, ttlS, timeoutS);
   if (!limits.ok) return { kind: 'refused', refusal: limits.refusal };
+  const state = expectedState(capability.expectedState, facts.params);
+  const firmware = expectedFirmware(facts);
+  const withinS = state === null && firmware !== null ? FIRMWARE_VERIFY_WITHIN_S : DEFAULT_VERIFY_WITHIN_S;
   return {
     kind,
     reason: verdict.kind === 'confirmation' ? verdict.reason : '',
-    expected: expectedState(capability.expectedState, facts.params),
-    withinMs: (capability.verify_within_s ?? DEFAULT_VERIFY_WITHIN_S) * 1_000,
+    expected: state ?? firmware,
+    withinMs: (capability.verify_within_s ?? withinS) * 1_000,
     approvedBy: null,
   };
 }

@@ -176,14 +176,16 @@ export const commandMachine = base.createMachine({
           },
         },
         written: {
-          description: 'Sent, and possibly received by the device; the timeout counts from the first write.',
+          description:
+            'Sent, and possibly received by the device; the timeout counts from the first write, and again from each `in_progress`.',
           initial: 'dispatched',
           after: { answerOver: 'timed_out' },
           on: {
             'ack.received': [
               { guard: hasAckStatus('succeeded'), target: 'succeeded', actions: 'recordAck' },
               { guard: hasAckStatus('failed'), target: 'failed', actions: 'recordAck' },
-              { guard: hasAckStatus('in_progress'), target: '.in_progress', actions: 'recordAck' },
+              // Entered again, so that the timeout starts again.
+              { guard: hasAckStatus('in_progress'), target: '.in_progress', reenter: true, actions: 'recordAck' },
               {},
             ],
             'session.ready': { guard: 'mayWriteAgain', actions: 'write' },
@@ -202,7 +204,6 @@ export const commandMachine = base.createMachine({
             in_progress: {
               description: 'The device is executing the command and may report progress.',
               entry: setStatus('in_progress'),
-              on: { 'ack.received': { guard: hasAckStatus('in_progress'), actions: 'recordAck' } },
             },
           },
         },
@@ -292,7 +293,7 @@ export const commandMachine = base.createMachine({
             },
           },
         },
-        verified: { description: 'The expected state was reported.' },
+        verified: { description: 'The expected state was reported; for an update, the expected firmware.' },
         mismatched: { description: 'States were reported, but not the expected one.' },
         timed_out: { description: 'No state was reported in time.' },
         unverifiable: {

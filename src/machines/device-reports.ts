@@ -1,4 +1,5 @@
 import { hasKeyEnded } from '../domain/device-key.ts';
+import { expectsFirmware, isSameFirmware } from '../domain/firmware-verification.ts';
 import { type JsonSpan, spanLength } from '../domain/json/span.ts';
 import type { MessageRefusalCode } from '../domain/refusals.ts';
 import { acceptSequence, judgeSequence, type ReplayWindow } from '../domain/replay-window.ts';
@@ -67,15 +68,16 @@ const accepted: Extract<Output, { type: 'message.accepted' }> = { type: 'message
 /** Not subject to the replay window: a device that lost its counter receives the number to continue from. */
 export function applyHello(
   context: DeviceContext,
-  { firmware }: DeviceEventOf<'hello.received'>,
+  { firmware, watches = [] }: DeviceEventOf<'hello.received'>,
 ): Decision<DeviceContext> {
   const { keyVersion } = context.fixed;
   const { replay } = context.live;
   const isNewFirmware = firmware !== undefined && firmware !== context.fixed.firmware;
-  return {
-    changes: isNewFirmware ? changeFixed(context, { firmware }) : null,
-    outputs: [{ type: 'hello.accepted', lastSequence: replay.highest, keyVersion }],
-  };
+  const outputs: Output[] = [{ type: 'hello.accepted', lastSequence: replay.highest, keyVersion }];
+  if (firmware !== undefined) {
+    for (const watch of watches) notifyFirmwareWatch(outputs, context.fixed.id, firmware, watch);
+  }
+  return { changes: isNewFirmware ? changeFixed(context, { firmware }) : null, outputs };
 }
 
 export const applyHeartbeat = (
@@ -158,11 +160,27 @@ function applyStateReport(
 
 /** Always reports a match, but a mismatch only once, which is enough to distinguish it from a missing report. */
 function notifyWatch(outputs: Output[], deviceId: string, state: JsonObject, watch: VerificationWatch): void {
+  if (expectsFirmware(watch.expected) && !Object.hasOwn(state, 'firmware')) return;
   const matches = contains(state, watch.expected);
   if (!matches && watch.seen) return;
-  const to: ActorRef = { kind: 'command', id: watch.commandId };
-  const observed = watchedPart(state, watch.expected);
-  outputs.push({ type: 'actor.tell', to, event: { type: 'state.observed', deviceId, observed, matches } });
+  outputs.push(observedBy(watch, deviceId, watchedPart(state, watch.expected), matches));
+}
+
+/** As `notifyWatch`, for the version in a `hello`. */
+function notifyFirmwareWatch(outputs: Output[], deviceId: string, firmware: string, watch: VerificationWatch): void {
+  if (!expectsFirmware(watch.expected)) return;
+  const matches = isSameFirmware(firmware, watch.expected.firmware);
+  if (matches || !watch.seen) outputs.push(observedBy(watch, deviceId, { firmware }, matches));
+}
+
+function observedBy(
+  { commandId }: VerificationWatch,
+  deviceId: string,
+  observed: JsonObject,
+  matches: boolean,
+): Output {
+  const to: ActorRef = { kind: 'command', id: commandId };
+  return { type: 'actor.tell', to, event: { type: 'state.observed', deviceId, observed, matches } };
 }
 
 /** The reported values of the expected properties only, because the event is stored in the outbox. */

@@ -148,7 +148,12 @@ export type DeviceEvent =
   | (Base & { type: 'presence.lost' })
   | (Base & { type: 'heartbeat.received'; header: MessageHeader })
   /** Not subject to the replay window. The first message of a session makes the device online. */
-  | (Base & { type: 'hello.received'; header: Pick<MessageHeader, 'keyVersion'>; firmware?: string })
+  | (Base & {
+      type: 'hello.received';
+      header: Pick<MessageHeader, 'keyVersion'>;
+      firmware?: string;
+      watches?: readonly VerificationWatch[];
+    })
   /** `written` is the JSON text of `state`, in its RFC 8785 form. */
   | (Base & {
       type: 'state.reported';

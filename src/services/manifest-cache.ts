@@ -84,19 +84,23 @@ function shareCapabilities(manifest: Manifest): Manifest {
   if (category === null) return manifest;
   const shared = automaticManifest({ deviceId, tenantId, deviceType: category });
   const same =
-    shared !== null && differOnlyInText(shared.capabilities as unknown as Json, capabilities as unknown as Json);
+    shared !== null && differOnlyInDefaults(shared.capabilities as unknown as Json, capabilities as unknown as Json);
   return same ? { ...manifest, capabilities: shared.capabilities } : manifest;
 }
 
-/** An automatic manifest stored by an earlier build may have other descriptions: the registry's current ones are shown. */
-const differOnlyInText = (a: Json, b: Json): boolean =>
-  jsonEqual(a, b) || jsonEqual(withoutDescriptions(a), withoutDescriptions(b));
+/**
+ * An automatic manifest stored by an earlier build may have other descriptions and default timeouts: the registry's current
+ * ones are in effect.
+ */
+const differOnlyInDefaults = (a: Json, b: Json): boolean =>
+  jsonEqual(a, b) || jsonEqual(withoutDefaults(a), withoutDefaults(b));
 
-function withoutDescriptions(value: Json): Json {
-  if (Array.isArray(value)) return value.map(withoutDescriptions);
+function withoutDefaults(value: Json): Json {
+  if (Array.isArray(value)) return value.map(withoutDefaults);
   if (!isObject(value)) return value;
   const members = Object.entries(value).filter(
-    ([name, member]) => name !== 'description' || typeof member !== 'string',
+    ([name, member]) =>
+      !(name === 'description' && typeof member === 'string') && !(name === 'timeout_s' && typeof member === 'number'),
   );
-  return Object.fromEntries(members.map(([name, member]) => [name, withoutDescriptions(member)]));
+  return Object.fromEntries(members.map(([name, member]) => [name, withoutDefaults(member)]));
 }

@@ -133,35 +133,48 @@ describe('the safety gateway', () => {
 });
 
 describe('the limits of a dispatch', () => {
+  const normal = { action: 'turn_on', safetyClass: 'NORMAL' } as const;
+  const critical = { action: 'unlock', safetyClass: 'CRITICAL' } as const;
   const paths = (outcome: ReturnType<typeof dispatchLimits>) =>
     outcome.ok ? [] : outcome.refusal.errors?.map(({ path, message }) => `${path} ${message}`);
 
   it('are 60 s for delivery and 30 s for execution by default', () => {
-    expect(dispatchLimits('NORMAL')).toEqual({ ok: true, value: { ttlMs: 60_000, timeoutMs: 30_000 } });
-    expect(dispatchLimits('CRITICAL')).toEqual({ ok: true, value: { ttlMs: 60_000, timeoutMs: 30_000 } });
-    expect(dispatchLimits('NORMAL', 1, 3_600)).toEqual({ ok: true, value: { ttlMs: 1_000, timeoutMs: 3_600_000 } });
-    expect(dispatchLimits('NORMAL', 86_400, 1)).toEqual({ ok: true, value: { ttlMs: 86_400_000, timeoutMs: 1_000 } });
+    expect(dispatchLimits(normal)).toEqual({ ok: true, value: { ttlMs: 60_000, timeoutMs: 30_000 } });
+    expect(dispatchLimits(critical)).toEqual({ ok: true, value: { ttlMs: 60_000, timeoutMs: 30_000 } });
+    expect(dispatchLimits(normal, 1, 3_600)).toEqual({ ok: true, value: { ttlMs: 1_000, timeoutMs: 3_600_000 } });
+    expect(dispatchLimits(normal, 86_400, 1)).toEqual({ ok: true, value: { ttlMs: 86_400_000, timeoutMs: 1_000 } });
   });
 
   it('limit the wait of a critical command to 300 s', () => {
-    expect(dispatchLimits('CRITICAL', 300).ok).toBe(true);
-    expect(dispatchLimits('CRITICAL', 301)).toMatchObject({
+    expect(dispatchLimits(critical, 300).ok).toBe(true);
+    expect(dispatchLimits(critical, 301)).toMatchObject({
       refusal: { code: 'VALIDATION_FAILED', detail: 'A time limit is out of range.' },
     });
-    expect(paths(dispatchLimits('CRITICAL', 301))).toEqual(['ttl_s must be 1 to 300']);
-    expect(dispatchLimits('NORMAL', 301).ok).toBe(true);
-    expect(dispatchLimits('RESTRICTED', 301).ok).toBe(false);
+    expect(paths(dispatchLimits(critical, 301))).toEqual(['ttl_s must be 1 to 300']);
+    expect(dispatchLimits(normal, 301).ok).toBe(true);
+    expect(dispatchLimits({ action: 'revoke', safetyClass: 'RESTRICTED' }, 301).ok).toBe(false);
+  });
+
+  it('give the execution the time of the manifest, or of the registry', () => {
+    const timeoutMs = (action: string, timeout_s?: number) => {
+      const limits = dispatchLimits({ ...normal, action, ...(timeout_s !== undefined && { timeout_s }) });
+      return limits.ok && limits.value.timeoutMs;
+    };
+    expect(timeoutMs('update_firmware')).toBe(600_000);
+    expect(timeoutMs('Update-Firmware')).toBe(600_000);
+    expect(timeoutMs('update_firmware', 1_200)).toBe(1_200_000);
+    expect(timeoutMs('dance', 45)).toBe(45_000);
   });
 
   it('are refused when out of range', () => {
-    expect(paths(dispatchLimits('NORMAL', 86_401))).toEqual(['ttl_s must be 1 to 86400']);
-    expect(paths(dispatchLimits('NORMAL', 0, 3_601))).toEqual([
+    expect(paths(dispatchLimits(normal, 86_401))).toEqual(['ttl_s must be 1 to 86400']);
+    expect(paths(dispatchLimits(normal, 0, 3_601))).toEqual([
       'ttl_s must be 1 to 86400',
       'timeout_s must be 1 to 3600',
     ]);
-    expect(paths(dispatchLimits('NORMAL', 60, 0))).toEqual(['timeout_s must be 1 to 3600']);
+    expect(paths(dispatchLimits(normal, 60, 0))).toEqual(['timeout_s must be 1 to 3600']);
     for (const bad of [-1, 1.5, Number.NaN, Number.POSITIVE_INFINITY])
-      expect(dispatchLimits('NORMAL', bad).ok).toBe(false);
+      expect(dispatchLimits(normal, bad).ok).toBe(false);
   });
 });
 

@@ -69,7 +69,13 @@ it('a device receives an update command, downloads and verifies the firmware, an
   });
   expect(check.body).toMatchObject({ update_available: true, target_version: '1.5.0' });
   const commandId = await update(id);
-  const done = await waitForCommand(owner, commandId, ({ status }) => status === 'succeeded');
+  const done = await waitForCommand(
+    owner,
+    commandId,
+    ({ status, verification }) => status === 'succeeded' && verification.status === 'verified',
+  );
+  expect(done).toMatchObject({ status: 'succeeded', timeout_s: 600 });
+  expect(done.verification).toMatchObject({ expected: { firmware: '1.5.0' }, observed: { firmware: '1.5.0' } });
   expect(done.result).toEqual({ version: '1.5.0', bytes: bytes.length });
   await eventually(async () => (await firmware()) === '1.5.0');
   const again = { device_type: 'smart_light', current_version: '1.5.0', device_id: deviceId };

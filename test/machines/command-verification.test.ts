@@ -38,6 +38,48 @@ const timedOut = () => {
   return command;
 };
 
+describe('the verification of an update', () => {
+  const update = (more: object = {}, device: object = { revoked: false, reportsFirmware: true }) => {
+    const manifest = { capabilities: [capability('update_firmware', more)], version: 1 };
+    const facts = { manifest, device, supplement: { version: '1.5.0', url: 'https://example.com/1.5.0' } };
+    return requestedCommand({ session: 's1', action: 'update_firmware', params: {}, facts } as never);
+  };
+
+  it('expects the version of the release from a hello, within 300 s after the success', () => {
+    const command = update();
+    expect(command.context.live.verification).toMatchObject({ expected: { firmware: '1.5.0' }, withinMs: 300_000 });
+    expect(statusAndVerification(command)).toEqual(['dispatched', 'pending']);
+    command.send(ackReceived('succeeded', T0 + 1));
+    command.send(observed(true, T0 + 200_000, { firmware: '1.5.0' }));
+    expect(statusAndVerification(command)).toEqual(['succeeded', 'verified']);
+  });
+
+  it('is mismatched by another version, and timed_out without a hello', () => {
+    for (const [events, verification] of [
+      [[observed(false, T0 + 2, { firmware: '1.4.2' })], 'mismatched'],
+      [[], 'timed_out'],
+    ] as const) {
+      const command = update();
+      command.send(ackReceived('succeeded', T0 + 1));
+      for (const event of events) command.send(event);
+      command.fire();
+      expect(statusAndVerification(command)).toEqual(['succeeded', verification]);
+    }
+  });
+
+  it('takes verify_within_s and expectedState of the manifest', () => {
+    expect(update({ verify_within_s: 40 }).context.live.verification.withinMs).toBe(40_000);
+    expect(update({ expectedState: { slot: 'b' } }).context.live.verification).toMatchObject({
+      expected: { slot: 'b' },
+      withinMs: 10_000,
+    });
+  });
+
+  it('is unverifiable for a device that has not reported a version', () => {
+    expect(statusAndVerification(update({}, { revoked: false }))).toEqual(['dispatched', 'unverifiable']);
+  });
+});
+
 describe('the verification', () => {
   it.each([
     ['queued', () => requestedCommand(), 'dispatched'],

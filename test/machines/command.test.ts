@@ -22,6 +22,7 @@ import {
   ackReceived,
   blankCommand,
   COMMAND,
+  capability,
   DEVICE,
   HOUR,
   observed,
@@ -193,7 +194,9 @@ describe('a written command', () => {
       ofType(command.send(ackReceived('in_progress', T0 + 2, { progress: 10 })).outputs, 'command.changed'),
     ).toEqual([changed('in_progress', 'unverifiable', T0 + 2)]);
     expect(command.context.live.answer.progress).toBe(10);
-    expect(command.send(ackReceived('in_progress', T0 + 3, { progress: 50 })).outputs).toEqual([]);
+    expect(command.send(ackReceived('in_progress', T0 + 3, { progress: 50 })).outputs).toEqual([
+      changed('in_progress', 'unverifiable', T0 + 3),
+    ]);
     expect(command.context.live.answer.progress).toBe(50);
     const step = command.send(ackReceived('succeeded', T0 + 4, { result: { took: 3 } }));
     expect(step.outputs).toEqual([changed('succeeded', 'unverifiable', T0 + 4)]);
@@ -227,13 +230,9 @@ describe('a written command', () => {
     }
   });
 
-  it('times out a fixed time after the first write, whatever has been received or written since', () => {
+  it('times out a fixed time after the first write without progress, whatever else was received or written', () => {
     const command = written({ timeoutS: 20 });
-    for (const event of [
-      ackReceived('accepted', T0 + 1),
-      ackReceived('in_progress', T0 + 2),
-      ready('s2', T0 + 10_000),
-    ]) {
+    for (const event of [ackReceived('accepted', T0 + 1), ready('s2', T0 + 10_000)]) {
       expect(command.send(event).timers).toEqual([]);
     }
     expect([...command.running.values()]).toEqual([{ event: ANSWER_TIMER, dueAt: T0 + 20_000 }]);
@@ -241,6 +240,52 @@ describe('a written command', () => {
     expect(status(command)).toBe('timed_out');
     expect(step.outputs).toEqual([changed('timed_out', 'unverifiable', T0 + 20_005)]);
     expect(command.context.live.answer.timedOutAt).toBe(T0 + 20_005);
+  });
+
+  it('has its timeout again from each in_progress on, of the first and of later ones', () => {
+    const command = written({ timeoutS: 20 });
+    for (const ms of [19_000, 38_000]) {
+      const step = command.send(ackReceived('in_progress', T0 + ms));
+      expect(step.timers).toEqual([{ clear: ANSWER_TIMER }, { set: ANSWER_TIMER, event: ANSWER_TIMER, delay: 20_000 }]);
+    }
+    expect(command.send(ready('s2', T0 + 39_000)).timers).toEqual([]);
+    command.fire();
+    expect(status(command)).toBe('timed_out');
+    expect(command.context.live.answer.timedOutAt).toBe(T0 + 58_000);
+  });
+
+  it('times out at the latest ten times timeout_s after the first write', () => {
+    const command = written({ timeoutS: 20 });
+    const delays = [];
+    for (let ms = 15_000; ms < 200_000; ms += 15_000) {
+      const { timers } = command.send(ackReceived('in_progress', T0 + ms));
+      delays.push(...timers.flatMap((timer) => ('set' in timer ? [timer.delay] : [])));
+    }
+    expect(delays.slice(-3)).toEqual([20_000, 20_000, 5_000]);
+    command.fire();
+    expect(status(command)).toBe('timed_out');
+    expect(command.context.live.answer.timedOutAt).toBe(T0 + 200_000);
+  });
+
+  it('is not renewed by progress that arrives after that, before the timer has fired', () => {
+    const step = written({ timeoutS: 20 }).send(ackReceived('in_progress', T0 + 300_000));
+    expect(step.timers).toContainEqual({ set: ANSWER_TIMER, event: ANSWER_TIMER, delay: 0 });
+  });
+
+  it.each([
+    ['update_firmware', {}, 600],
+    ['calibrate', {}, 300],
+    ['start_program', {}, 300],
+    ['Start-Program', {}, 300],
+    ['blink', {}, 30],
+    ['blink', { timeout_s: 90 }, 90],
+    ['calibrate', { timeout_s: 5 }, 5],
+  ])('%s of a manifest with %j has a timeout of %i s, unless the request names one', (action, more, timeoutS) => {
+    const facts = { manifest: { capabilities: [capability(action, more)], version: 1 } };
+    const limits = (request: object) =>
+      requestedCommand({ action, params: {}, facts, ...request }).context.fixed.limits.timeoutMs;
+    expect(limits({})).toBe(timeoutS * 1_000);
+    expect(limits({ timeoutS: 7 })).toBe(7_000);
   });
 
   it('times out when its device is revoked', () => {

@@ -56,6 +56,35 @@ describe('a message without a sequence number', () => {
   });
 });
 
+describe('a hello of a device with an update to verify', () => {
+  const watch = (expected: JsonObject, seen = false): VerificationWatch => ({ commandId: COMMAND, expected, seen });
+  const observedBy = (event: DeviceEvent, watches: VerificationWatch[]) =>
+    ofType(registered().send({ ...event, watches } as DeviceEvent).outputs, 'actor.tell').map(({ event }) => event);
+  const update = { firmware: '1.5.0' };
+
+  it.each([
+    ['1.5.0', true],
+    ['v1.5', true],
+    ['1.4.2', false],
+    ['nightly', false],
+  ])('reports the version %s to the command', (firmware, matches) => {
+    expect(observedBy(hello(firmware), [watch(update)])).toEqual([
+      { type: 'state.observed', deviceId: DEVICE, observed: { firmware }, matches },
+    ]);
+  });
+
+  it('reports another version once, and nothing without one or to a command that expects a state', () => {
+    expect(observedBy(hello('1.4.2'), [watch(update, true)])).toEqual([]);
+    expect(observedBy(hello(), [watch(update)])).toEqual([]);
+    expect(observedBy(hello('1.5.0'), [watch({ on: true }), watch({ firmware: '1.5.0', on: true })])).toEqual([]);
+  });
+
+  it('is not replaced by a report of state, unless that contains a firmware', () => {
+    expect(observedBy(report(1, { on: true }), [watch(update)])).toEqual([]);
+    expect(observedBy(report(1, { firmware: '1.5.0' }), [watch(update)])).toMatchObject([{ matches: true }]);
+  });
+});
+
 describe('the link', () => {
   const firsts: DeviceEvent[] = [
     hello(),

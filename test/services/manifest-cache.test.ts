@@ -57,9 +57,12 @@ describe('ManifestCache', () => {
     expect(classes(cache.peek(holder(lowered)))).toEqual(classes(shown));
   });
 
-  it('shows the registry’s descriptions if an earlier build stored different ones of an automatic manifest', async () => {
+  it('shows the registry’s descriptions and timeouts if an earlier build stored different ones of an automatic manifest', async () => {
     const current = manifest();
-    const capabilities = current.capabilities.map((one) => ({ ...one, description: `${one.description}, as before` }));
+    const capabilities = current.capabilities.map(({ timeout_s: _, ...one }) => ({
+      ...one,
+      description: `${one.description}, as before`,
+    }));
     const earlier = manifest({ capabilities });
     const other = manifest({ capabilities: capabilities.slice(1) });
     const found = await cache.load([current, earlier, other].map(holder));

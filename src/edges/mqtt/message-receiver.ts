@@ -170,6 +170,7 @@ export class MessageReceiver implements ReceivedMessageHandler {
           by,
           header: { keyVersion },
           ...(firmware === undefined ? {} : { firmware: toPrintable(firmware, MAX_FIRMWARE_LENGTH) }),
+          watches: this.#parts.watches(deviceId),
         };
       }
       case 'state': {

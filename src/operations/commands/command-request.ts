@@ -34,9 +34,10 @@ export const commandFields = {
     description:
       'Seconds until the command must be written to the device; default 60, at most 300 for CRITICAL actions',
   }),
-  timeout_s: timeoutSeconds
-    .optional()
-    .meta({ description: 'Seconds from the first write to the final acknowledgement; default 30' }),
+  timeout_s: timeoutSeconds.optional().meta({
+    description:
+      "Seconds from the first write, or from the last `in_progress`, to the final acknowledgement; default: the action's, else 30",
+  }),
 };
 export type CommandInput = z.infer<z.ZodObject<typeof commandFields>>;
 
@@ -188,6 +189,6 @@ export function fullRefusal(services: GatewayServices, command: CommandContext, 
   const limits =
     verdict.kind === 'refused'
       ? verdict
-      : dispatchLimits(verdict.capability.safetyClass, request.input.ttl_s, request.input.timeout_s);
+      : dispatchLimits(verdict.capability, request.input.ttl_s, request.input.timeout_s);
   return 'refusal' in limits && limits.refusal.code === stored.code ? limits.refusal : stored;
 }

@@ -1,4 +1,5 @@
 import type { BatchView, Committed } from '../../actors/contract.ts';
+import { UPDATE_FIRMWARE } from '../../domain/firmware-verification.ts';
 import { type GatewayFacts, judge } from '../../domain/gateway.ts';
 import type { Manifest } from '../../domain/manifest.ts';
 import { done, type Outcome, type Refusal } from '../../domain/refusals.ts';
@@ -8,7 +9,7 @@ import type { DeviceContext } from '../../machines/device-types.ts';
 import { isActiveSnapshot } from '../../machines/tenant-record.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import { type CommittedDevice, findDevice, isRevoked, isVisibleTo } from '../devices/device-view.ts';
-import { firmwareFacts, type RequestedRelease, UPDATE_FIRMWARE } from '../firmware/firmware-facts.ts';
+import { firmwareFacts, type RequestedRelease } from '../firmware/firmware-facts.ts';
 import { notFound } from '../inputs.ts';
 import { type Caller, type Services, tenantOf } from '../operation.ts';
 
@@ -103,7 +104,7 @@ export function gatewayFacts(
   return {
     tenant: { suspended: !isActiveSnapshot(tenant.snapshot) },
     flags: services.flags(),
-    device: { revoked: isRevoked(device) },
+    device: { revoked: isRevoked(device), reportsFirmware: device.snapshot.context.fixed.firmware !== null },
     manifest,
     action,
     params,

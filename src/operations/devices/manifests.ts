@@ -27,6 +27,7 @@ const capability = z
     supportsDryRun: z.boolean(),
     expectedState: jsonObject.optional(),
     verify_within_s: z.int().optional(),
+    timeout_s: z.int().optional().meta({ description: 'Default `timeout_s` of its commands; 30 without one' }),
   })
   .meta({ id: 'Capability' });
 

@@ -1,4 +1,5 @@
 import { isSignedAsRequired } from '../../domain/firmware-signing.ts';
+import { UPDATE_FIRMWARE } from '../../domain/firmware-verification.ts';
 import type { GatewayFacts } from '../../domain/gateway.ts';
 import type { FirmwarePreview } from '../../domain/twin.ts';
 import { isUuid } from '../../domain/uuid.ts';
@@ -9,8 +10,6 @@ import { type Caller, type Services, tenantOf } from '../operation.ts';
 
 // Gateway facts of `update_firmware`, from the firmware records; checked when the command is requested and when it is
 // confirmed.
-
-export const UPDATE_FIRMWARE = 'update_firmware';
 
 /** A release, and whether it has the signature that its tenant requires. */
 export interface RequestedRelease extends FirmwareRelease {

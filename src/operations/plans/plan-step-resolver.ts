@@ -1,4 +1,5 @@
 import { type OutputResolver, Quarantined, type SyncOutputResolver } from '../../actors/contract.ts';
+import { UPDATE_FIRMWARE } from '../../domain/firmware-verification.ts';
 import type { Outcome } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { CommandContext, CommandFixed } from '../../machines/command-types.ts';
@@ -6,7 +7,7 @@ import type { PlanContext, PlanFixed } from '../../machines/plan-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { CommandServices } from '../commands/command-request.ts';
 import { loadTarget, readTenant, type TargetServices, targetFromMemory } from '../commands/gateway-facts.ts';
-import { findRequestedRelease, UPDATE_FIRMWARE } from '../firmware/firmware-facts.ts';
+import { findRequestedRelease } from '../firmware/firmware-facts.ts';
 import type { Caller, Services } from '../operation.ts';
 import {
   authorizeCreator,
