@@ -1,3 +1,4 @@
+import type { Telemetry } from '../domain/telemetry.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { ContextParts, MachineEvent, Snapshot } from '../machines/definition.ts';
 import type { ActorRef, Output, ResolvableOutput, VolatileOutput } from '../machines/outputs.ts';
@@ -171,13 +172,15 @@ export interface DeviceSessions {
   close(deviceId: Uuid, sessionId: string): void;
   get(deviceId: Uuid): LiveSession | undefined;
   count(): number;
-  /** Records a verified message: `last_seen`, battery and the silence timeout. It causes no commit. */
-  recordActivity(deviceId: Uuid, activity: { at: number; battery?: number }): void;
+  /** Records a verified message: `last_seen`, battery, telemetry and the silence timeout. It causes no commit. */
+  recordActivity(deviceId: Uuid, activity: { at: number; battery?: number; telemetry?: Telemetry }): void;
   /** Counts a rejected message. */
   recordRefusal(deviceId: Uuid): void;
   lastSeen(deviceId: Uuid): number | undefined;
   /** Percent, as last reported and not flushed to the store yet, or reported in this session; else undefined. */
   battery(deviceId: Uuid): number | undefined;
+  /** Telemetry that was reported in this session, or since the last flush to the store. */
+  telemetry(deviceId: Uuid): Telemetry;
   /** Last use of each key by version, as far as it is not flushed to the store yet. */
   keysUsed(deviceId: Uuid): ReadonlyMap<number, number>;
 }

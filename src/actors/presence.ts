@@ -2,6 +2,7 @@ import { type Clock, elapsedOf } from '../domain/clock.ts';
 import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
 import { type OwnedShards, shardOf } from '../domain/shards.ts';
+import type { Telemetry } from '../domain/telemetry.ts';
 import { type EpochMs, SYSTEM, type Uuid } from '../domain/values.ts';
 import type { CommandContext } from '../machines/command-types.ts';
 import { CommitUnknown, type PresenceFlush, type Store, StoreUnavailable } from '../store/contract.ts';
@@ -23,11 +24,13 @@ interface TrackedSession extends LiveSession {
   lastMessageAt: number;
   silent: boolean;
   battery?: number;
+  telemetry?: Telemetry;
 }
 
 interface Unflushed {
   lastSeen: EpochMs;
   battery?: number;
+  telemetry?: Telemetry;
   refusals?: number;
   /** Last use of each session key, by version. */
   keys?: Map<number, EpochMs>;
@@ -35,8 +38,8 @@ interface Unflushed {
 
 /**
  * Device presence: the open sessions, and when each device was last seen. Only offline ↔ online is a commit;
- * `last_seen`, battery and the count of rejected messages are flushed in batches, and a crash may lose their last
- * seconds.
+ * `last_seen`, battery, telemetry and the count of rejected messages are flushed in batches, and a crash may lose their
+ * last seconds.
  */
 export class Presence implements DeviceSessions {
   readonly #sessions = new Map<Uuid, TrackedSession>();
@@ -151,24 +154,21 @@ export class Presence implements DeviceSessions {
     };
   }
 
-  recordActivity(deviceId: Uuid, activity: { at: EpochMs; battery?: number }): void {
+  recordActivity(deviceId: Uuid, activity: { at: EpochMs; battery?: number; telemetry?: Telemetry }): void {
     const session = this.#sessions.get(deviceId);
     if (session) {
       session.lastSeen = activity.at;
       session.lastMessageAt = elapsedOf(this.#clock);
       session.silent = false;
-      if (activity.battery !== undefined) session.battery = activity.battery;
+      recordReported(session, activity);
     }
-    const row = this.#unflushed.get(deviceId);
-    if (row) {
-      row.lastSeen = activity.at;
-      if (activity.battery !== undefined) row.battery = activity.battery;
-    } else {
-      this.#unflushed.set(deviceId, {
-        lastSeen: activity.at,
-        ...(activity.battery === undefined ? {} : { battery: activity.battery }),
-      });
+    let row = this.#unflushed.get(deviceId);
+    if (row) row.lastSeen = activity.at;
+    else {
+      row = { lastSeen: activity.at };
+      this.#unflushed.set(deviceId, row);
     }
+    recordReported(row, activity);
   }
 
   recordRefusal(deviceId: Uuid): void {
@@ -183,6 +183,10 @@ export class Presence implements DeviceSessions {
 
   battery(deviceId: Uuid): number | undefined {
     return this.#unflushed.get(deviceId)?.battery ?? this.#sessions.get(deviceId)?.battery;
+  }
+
+  telemetry(deviceId: Uuid): Telemetry {
+    return { ...this.#sessions.get(deviceId)?.telemetry, ...this.#unflushed.get(deviceId)?.telemetry };
   }
 
   keysUsed(deviceId: Uuid): ReadonlyMap<number, EpochMs> {
@@ -311,11 +315,23 @@ export class Presence implements DeviceSessions {
   }
 }
 
+interface Reported {
+  battery?: number;
+  telemetry?: Telemetry;
+}
+
+/** Keeps what the message does not report. Without a new object for messages that report nothing, which are most. */
+function recordReported(to: Reported, { battery, telemetry }: Reported): void {
+  if (battery !== undefined) to.battery = battery;
+  if (telemetry !== undefined) to.telemetry = { ...to.telemetry, ...telemetry };
+}
+
 /** Merges activity that was not written with the activity since. */
 function mergeUnflushed(before: Unflushed, since: Unflushed | undefined): Unflushed {
   if (since === undefined) return before;
   const merged: Unflushed = { ...before, ...since, lastSeen: since.lastSeen || before.lastSeen };
   if (before.refusals && since.refusals) merged.refusals = before.refusals + since.refusals;
+  if (before.telemetry && since.telemetry) merged.telemetry = { ...before.telemetry, ...since.telemetry };
   if (before.keys && since.keys) merged.keys = new Map([...before.keys, ...since.keys]);
   return merged;
 }

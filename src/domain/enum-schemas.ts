@@ -11,6 +11,7 @@ import { failurePolicies, planStatuses, stepStatuses } from './plan.ts';
 import { confirmers } from './policy.ts';
 import { type RefusalCode, refusals } from './refusals.ts';
 import { roles } from './roles.ts';
+import { telemetryMismatches } from './telemetry.ts';
 
 /*
  * Schemas of the closed lists in requests and answers. The id is the name of the component in OpenAPI and of the enum
@@ -31,4 +32,5 @@ export const failurePolicySchema = z.enum(failurePolicies).meta({ id: 'FailureWa
 export const confirmerSchema = z.enum(confirmers).meta({ id: 'Confirmer' });
 export const memoryKindSchema = z.enum(memoryKinds).meta({ id: 'MemoryKind' });
 export const firmwareStatusSchema = z.enum(firmwareStatuses).meta({ id: 'FirmwareStatus' });
+export const telemetryMismatchSchema = z.enum(telemetryMismatches).meta({ id: 'TelemetryMismatch' });
 export const refusalCodeSchema = z.enum(Object.keys(refusals) as [RefusalCode]).meta({ id: 'RefusalCode' });

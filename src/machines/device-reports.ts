@@ -65,15 +65,29 @@ const refuseMessage = (code: MessageRefusalCode, changes: Partial<DeviceContext>
 
 const accepted: Extract<Output, { type: 'message.accepted' }> = { type: 'message.accepted', repeat: false };
 
+const NO_OUTPUTS: readonly Output[] = [];
+
+/** Sent to subscribers, and not stored with the device: a heartbeat causes no commit. */
+function telemetryIn(
+  { fixed: { id: deviceId, tenantId } }: DeviceContext,
+  event: DeviceEventOf<'hello.received' | 'heartbeat.received'>,
+): readonly Output[] {
+  const { at, telemetry = {} } = event;
+  const battery = event.type === 'heartbeat.received' ? event.battery : undefined;
+  if (battery === undefined && Object.keys(telemetry).length === 0) return NO_OUTPUTS;
+  return [{ type: 'device.telemetry', tenantId, deviceId, telemetry, ...(battery !== undefined && { battery }), at }];
+}
+
 /** Not subject to the replay window: a device that lost its counter receives the number to continue from. */
-export function applyHello(
-  context: DeviceContext,
-  { firmware, watches = [] }: DeviceEventOf<'hello.received'>,
-): Decision<DeviceContext> {
+export function applyHello(context: DeviceContext, event: DeviceEventOf<'hello.received'>): Decision<DeviceContext> {
+  const { firmware, watches = [] } = event;
   const { keyVersion } = context.fixed;
   const { replay } = context.live;
   const isNewFirmware = firmware !== undefined && firmware !== context.fixed.firmware;
-  const outputs: Output[] = [{ type: 'hello.accepted', lastSequence: replay.highest, keyVersion }];
+  const outputs: Output[] = [
+    { type: 'hello.accepted', lastSequence: replay.highest, keyVersion },
+    ...telemetryIn(context, event),
+  ];
   if (firmware !== undefined) {
     for (const watch of watches) notifyFirmwareWatch(outputs, context.fixed.id, firmware, watch);
   }
@@ -86,7 +100,7 @@ export const applyHeartbeat = (
 ): Decision<DeviceContext> =>
   withSequenceCheck(context, event.header, (sequence) => ({
     changes: recordSequence(context, sequence),
-    outputs: [accepted],
+    outputs: [accepted, ...telemetryIn(context, event)],
   }));
 
 export const applyRejected = (

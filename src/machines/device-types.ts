@@ -5,6 +5,7 @@ import type { JsonSpan } from '../domain/json/span.ts';
 import type { Manifest } from '../domain/manifest.ts';
 import type { MessageRefusalCode } from '../domain/refusals.ts';
 import { emptyWindow, type ReplayWindow } from '../domain/replay-window.ts';
+import type { Telemetry } from '../domain/telemetry.ts';
 import type { EpochMs, JsonObject, Principal, Uuid } from '../domain/values.ts';
 import type { CommandAck, DeviceKeyRow } from './outputs.ts';
 import type { ReportOrder } from './report-order.ts';
@@ -146,12 +147,13 @@ export type DeviceEvent =
   | (Base & { type: 'manifest.update' } & NewManifest)
   /** Three heartbeat intervals without a message, or the end of the session. */
   | (Base & { type: 'presence.lost' })
-  | (Base & { type: 'heartbeat.received'; header: MessageHeader })
+  | (Base & { type: 'heartbeat.received'; header: MessageHeader; telemetry?: Telemetry; battery?: number })
   /** Not subject to the replay window. The first message of a session makes the device online. */
   | (Base & {
       type: 'hello.received';
       header: Pick<MessageHeader, 'keyVersion'>;
       firmware?: string;
+      telemetry?: Telemetry;
       watches?: readonly VerificationWatch[];
     })
   /** `written` is the JSON text of `state`, in its RFC 8785 form. */

@@ -6,6 +6,7 @@ import type { Manifest } from '../domain/manifest.ts';
 import type { MemberRole } from '../domain/membership.ts';
 import type { PlanStatus, StepStatus } from '../domain/plan.ts';
 import type { MessageRefusalCode, Refusal, RefusalCode } from '../domain/refusals.ts';
+import type { Telemetry } from '../domain/telemetry.ts';
 import type { EpochMs, Json, JsonObject, Milliseconds, Principal, Uuid } from '../domain/values.ts';
 
 // Outputs of machines. They are data: the runtime and its subscribers carry them out.
@@ -119,6 +120,15 @@ export type VolatileOutput =
       at: EpochMs;
     }
   | { type: 'device.presence'; tenantId: Uuid; deviceId: Uuid; online: boolean; at: EpochMs }
+  /** A fresh `hello` or `heartbeat` reported this. `battery`: percent. */
+  | {
+      type: 'device.telemetry';
+      tenantId: Uuid;
+      deviceId: Uuid;
+      telemetry: Telemetry;
+      battery?: number;
+      at: EpochMs;
+    }
   /**
    * Ends the device's session after a revocation, rotation or deletion; with `keyVersion`, only one opened by that key.
    */
@@ -207,6 +217,7 @@ const outputKinds = {
   'member.bind': 'row',
   'device.state': 'volatile',
   'device.presence': 'volatile',
+  'device.telemetry': 'volatile',
   'session.end': 'volatile',
   'message.accepted': 'volatile',
   'message.refused': 'volatile',

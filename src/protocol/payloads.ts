@@ -79,6 +79,7 @@ export type CloudPayload =
 
 /** Characters that are kept of the texts of devices (`toPrintable`). */
 export const MAX_FIRMWARE_LENGTH = 128;
+export const MAX_DEVICE_TYPE_LENGTH = 64;
 export const MAX_ERROR_LENGTH = 1_000;
 
 const amount = { type: 'number', minimum: 0 } as const;
@@ -98,15 +99,22 @@ export const devicePayloads: {
         description: `The running firmware version. ${MAX_FIRMWARE_LENGTH} characters are kept, and unprintable ones become spaces.`,
         examples: ['1.4.2'],
       },
-      device_type: { type: 'string', examples: ['smart_light'] },
-      manifest_version: { ...countSchema, description: 'Version of the capability manifest it was built for' },
-      uptime_s: amount,
+      device_type: {
+        type: 'string',
+        description: `The type that it was built as; shown, and compared with the registered one. ${MAX_DEVICE_TYPE_LENGTH} characters are kept.`,
+        examples: ['smart_light'],
+      },
+      manifest_version: {
+        ...countSchema,
+        description: 'Version of the capability manifest it was built for; shown, and compared with the current one',
+      },
+      uptime_s: { ...amount, description: 'Seconds since it started' },
     },
   },
   heartbeat: {
     required: {},
     optional: {
-      uptime_s: amount,
+      uptime_s: { ...amount, description: 'Seconds since it started' },
       rssi: { type: 'number', description: 'dBm', examples: [-61] },
       battery: { type: 'number', minimum: 0, maximum: 100, description: 'Percent' },
       free_heap: { ...amount, description: 'Bytes' },

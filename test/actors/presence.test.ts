@@ -184,6 +184,25 @@ describe('presence', () => {
     ]);
   });
 
+  it('keeps the latest of each member of telemetry, in memory and in what is written', async () => {
+    const { sessions } = runtime;
+    const flush = memory.store.devices.flushPresence;
+    expect(sessions.telemetry('d1')).toEqual({});
+    sessions.open(session('d1', 's1'));
+    sessions.recordActivity('d1', { at: 1, telemetry: { rssi: -60, deviceType: 'lamp' } });
+    memory.store.devices.flushPresence = () => Promise.reject(new StoreUnavailable('gone'));
+    await sessions.flush();
+    memory.store.devices.flushPresence = flush;
+    sessions.recordActivity('d1', { at: 2, telemetry: { rssi: -50, deviceType: null } });
+    sessions.recordActivity('d1', { at: 3 });
+    await sessions.flush();
+    expect(memory.flushed).toMatchObject([{ deviceId: 'd1', lastSeen: 3, telemetry: { rssi: -50, deviceType: null } }]);
+    sessions.recordActivity('d1', { at: 4, telemetry: { freeHeap: 7 } });
+    expect(sessions.telemetry('d1')).toEqual({ rssi: -50, deviceType: null, freeHeap: 7 });
+    await sessions.flush();
+    expect(memory.flushed.at(-1)).toMatchObject({ telemetry: { freeHeap: 7 } });
+  });
+
   it('marks a silent device offline later if the store is unavailable, although its session is open', async () => {
     const { sessions } = runtime;
     sessions.open(session('d1', 's1'));

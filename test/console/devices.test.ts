@@ -114,6 +114,22 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await close();
   });
 
+  it('show what they report about themselves, live, and what their firmware reports differently', async () => {
+    const registered = await register(owner, { device_type: 'smart_light', name: 'Attic light' });
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open(`/devices/${registered.device_id}`);
+    await page.getByText('not reported').first().waitFor();
+    const speaker = await connectRawDevice(at, registered);
+    await speaker.send('hello', { protocol: 'PROTO/3.1', firmware: '1.0.0', device_type: 'toaster' });
+    await speaker.send('heartbeat', { rssi: -61, uptime_s: 93_784, free_heap: 143_360 });
+    for (const text of ['-61 dBm', '1 d 2 h', '140 KiB']) await page.getByText(text, { exact: true }).waitFor();
+    await page.getByText('The device reports the type toaster, but is registered as smart_light.').waitFor();
+    expect(await accessibility(page)).toEqual([]);
+    speaker.mqtt.end(true);
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
   it('accept a command from a form, and show its progress until it is verified', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
       token: owner.token,

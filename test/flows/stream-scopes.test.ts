@@ -140,6 +140,7 @@ describe('over WebSocket', () => {
     const gets = {
       state: '/v1/devices',
       presence: '/v1/devices',
+      telemetry: '/v1/devices',
       command: `/v1/device/${deviceId}/commands`,
       confirmation: '/v1/confirmations',
       plan: '/v1/plans',

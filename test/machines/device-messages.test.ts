@@ -85,6 +85,30 @@ describe('a hello of a device with an update to verify', () => {
   });
 });
 
+describe('telemetry', () => {
+  const telemetry = { rssi: -61, uptimeS: 3_600 };
+  const emitted = { type: 'device.telemetry', tenantId: TENANT, deviceId: DEVICE, at: T0 + 1_000 };
+
+  it('of a heartbeat is emitted once, with the battery, and not stored with the device', () => {
+    const driven = registered();
+    const reporting = { ...heartbeat(1, 'a'), telemetry, battery: 80 } as DeviceEvent;
+    expect(driven.send(reporting).outputs).toContainEqual({ ...emitted, telemetry, battery: 80 });
+    expect(ofType(driven.send(reporting).outputs, 'device.telemetry')).toEqual([]);
+    expect(JSON.stringify(driven.context)).not.toContain('rssi');
+  });
+
+  it('of a hello is emitted each time, and nothing for a message without any', () => {
+    const driven = registered();
+    const reporting = { ...hello(), telemetry: { deviceType: 'toaster', manifestVersion: null } } as DeviceEvent;
+    for (const _ of [1, 2])
+      expect(driven.send(reporting).outputs).toContainEqual({
+        ...{ ...emitted, telemetry: { deviceType: 'toaster', manifestVersion: null } },
+      });
+    for (const event of [hello(), heartbeat(1), { ...heartbeat(2), telemetry: {} } as DeviceEvent])
+      expect(ofType(driven.send(event).outputs, 'device.telemetry')).toEqual([]);
+  });
+});
+
 describe('the link', () => {
   const firsts: DeviceEvent[] = [
     hello(),

@@ -25,8 +25,8 @@ interface Page {
 const PAGE = 200;
 const REFRESH_MS = 30_000;
 
-const QUERY = `query ($homeId: ID, $roomId: ID, $online: Boolean, $first: Int, $after: String) {
-  devices(homeId: $homeId, roomId: $roomId, online: $online, first: $first, after: $after) {
+const QUERY = `query ($homeId: ID, $roomId: ID, $online: Boolean, $tag: [String!], $first: Int, $after: String) {
+  devices(homeId: $homeId, roomId: $roomId, online: $online, tag: $tag, first: $first, after: $after) {
     nodes { id state battery room { name } }
     pageInfo { endCursor hasNextPage }
   }
@@ -43,6 +43,7 @@ async function requestPage(filter: URLSearchParams, after: string | null): Promi
   const variables = {
     ...{ homeId: filter.get('home_id'), roomId: filter.get('room_id') },
     ...{ online: online === null ? null : online === 'true', first: PAGE, after },
+    ...(filter.has('tag') && { tag: filter.getAll('tag') }),
   };
   const { data } = await requestJson<Answer>('POST', '/graphql', { body: { query: QUERY, variables } });
   const { nodes = [], pageInfo } = data?.devices ?? {};
@@ -55,7 +56,7 @@ export interface LoadedValues {
   setStates(states: ReadonlyMap<string, JsonObject>): void;
 }
 
-/** Values of the first `count` devices of the list with these filters: `home_id`, `room_id` and `online`. */
+/** Values of the first `count` devices of the list with these filters: `home_id`, `room_id`, `online` and `tag`. */
 export function useDeviceValues(filterText: string, count: number): LoadedValues {
   const queries = useQueryClient();
   const key = useMemo(() => [VALUES_KEY, filterText] as const, [filterText]);

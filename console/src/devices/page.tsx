@@ -15,6 +15,7 @@ import { DeviceKeys } from './keys.tsx';
 import { DeviceManifest } from './manifest.tsx';
 import { Messages } from './messages.tsx';
 import { DeviceTags } from './tags.tsx';
+import { TelemetryFacts } from './telemetry.tsx';
 import { DeviceTwin } from './twin.tsx';
 import { useDeviceUpdates } from './use-device-updates.ts';
 import './page.css';
@@ -125,6 +126,7 @@ function DeviceDetails({ device }: { device: DeviceRecord }) {
           <span className="mono small">{device.id}</span>
         </Fact>
         <Fact name="Firmware">{device.firmware ?? 'not reported'}</Fact>
+        {device.telemetry !== null && <TelemetryFacts device={device} of={device.telemetry} />}
         <Fact name="Registered">
           <Time at={device.created_at} />
         </Fact>

@@ -11,6 +11,7 @@ type State = Device['state'];
 type DeviceUpdate =
   | { type: 'state_update'; state: State; timestamp: number }
   | { type: 'presence_update'; online: boolean }
+  | { type: 'telemetry_update' }
   | { type: 'command_update'; command_id: string };
 
 /** Refetches are batched over this time, so that many reports cause one request. */
@@ -63,7 +64,7 @@ export function useDeviceUpdates(id: string): void {
   };
   useStream({
     path: '/ws/state',
-    query: { events: 'state,presence,command', device_id: id },
+    query: { events: 'state,presence,telemetry,command', device_id: id },
     onMessage(message) {
       const update = message as DeviceUpdate;
       if (update.type === 'state_update') {
@@ -73,7 +74,8 @@ export function useDeviceUpdates(id: string): void {
       } else if (update.type === 'presence_update') {
         change({ online: update.online });
         refetchSoon(path);
-      } else refetchSoon(`/v1/device/${id}/commands`, `/v1/commands/${update.command_id}`, `${path}/activity`);
+      } else if (update.type === 'telemetry_update') refetchSoon(path);
+      else refetchSoon(`/v1/device/${id}/commands`, `/v1/commands/${update.command_id}`, `${path}/activity`);
     },
     onOpen: () => void invalidatePaths(queries, [path, `/v1/device/${id}`, '/v1/commands/']),
   });

@@ -55,6 +55,12 @@ export function formatUpdate(io: Io, update: LiveUpdate): string {
       return `${head} ${JSON.stringify(state)}`;
     case 'presence_update':
       return `${head} ${colorStatus(io, online ? 'online' : 'offline')}`;
+    case 'telemetry_update': {
+      const { type: _, timestamp: __, device_id: ___, ...reported } = update;
+      return `${head} ${Object.entries(reported)
+        .map(([name, value]) => `${name} ${value}`)
+        .join(' ')}`;
+    }
     case 'command_update':
       return `${head} command ${command_id} ${colorStatus(io, String(status))} ${dim(`verification ${verification}`)}`;
     case 'confirmation_update': {

@@ -17,7 +17,14 @@ import {
   type MessageSession,
 } from '../../protocol/envelope.ts';
 import { type FastPathSession, FastPathVerifier } from '../../protocol/fast-path.ts';
-import { type DevicePayload, MAX_ERROR_LENGTH, MAX_FIRMWARE_LENGTH, stateSpan } from '../../protocol/payloads.ts';
+import {
+  type DevicePayload,
+  type HeartbeatPayload,
+  MAX_DEVICE_TYPE_LENGTH,
+  MAX_ERROR_LENGTH,
+  MAX_FIRMWARE_LENGTH,
+  stateSpan,
+} from '../../protocol/payloads.ts';
 import { type DeviceChannel, deviceTopic } from '../../protocol/topics.ts';
 import { readUnsignedMessage } from '../../protocol/unsigned-message.ts';
 import type { StateReport } from '../../services/property-times.ts';
@@ -96,7 +103,6 @@ export class MessageReceiver implements ReceivedMessageHandler {
     const event = this.#eventOf(session, checked, now);
     received.event = event;
     if (event.type === 'ack.reported') received.lookup = this.#lookup(session, event);
-    if (content.ok && content.value.channel === 'heartbeat') received.battery = content.value.payload.battery;
     if (this.#parts.userSessions.hasTenant(session.tenantId)) received.packet = withFullTopic(packet, session, channel);
     session.inbox.enqueue(received);
   }
@@ -161,15 +167,20 @@ export class MessageReceiver implements ReceivedMessageHandler {
     if (!content.ok) return { type: 'message.rejected', at, by, header, code: 'PAYLOAD_INVALID' };
     switch (content.value.channel) {
       case 'heartbeat':
-        return { type: 'heartbeat.received', at, by, header };
+        return { type: 'heartbeat.received', at, by, header, ...heartbeatTelemetry(content.value.payload) };
       case 'hello': {
-        const { firmware } = content.value.payload;
+        const { firmware, device_type, manifest_version = null, uptime_s } = content.value.payload;
+        const deviceType = device_type === undefined ? null : toPrintable(device_type, MAX_DEVICE_TYPE_LENGTH);
         return {
           type: 'hello.received',
           at,
           by,
           header: { keyVersion },
           ...(firmware === undefined ? {} : { firmware: toPrintable(firmware, MAX_FIRMWARE_LENGTH) }),
+          telemetry: {
+            ...{ deviceType, manifestVersion: manifest_version },
+            ...(uptime_s !== undefined && { uptimeS: uptime_s }),
+          },
           watches: this.#parts.watches(deviceId),
         };
       }
@@ -225,9 +236,10 @@ export class MessageReceiver implements ReceivedMessageHandler {
   }
 
   #handleReply(received: ReceivedMessage, reply: Reply): void {
-    const { session, event, at, battery } = received;
+    const { session, event, at } = received;
     const { sessions } = this.#parts.services;
-    sessions.recordActivity(session.deviceId, battery === undefined ? { at } : { at, battery });
+    const reported = reply.outputs.find((output) => output.type === 'device.telemetry');
+    sessions.recordActivity(session.deviceId, reported === undefined ? { at } : reported);
     for (const output of reply.outputs) {
       if (output.type === 'message.refused') this.#refuse(received, output.code);
       else if (output.type === 'message.accepted') this.#accept(received, output);
@@ -311,6 +323,15 @@ export class MessageReceiver implements ReceivedMessageHandler {
     );
     setTimeout(() => session.end('failed'), Math.random() * this.#parts.limits.closeJitterMs).unref();
   }
+}
+
+function heartbeatTelemetry({ rssi, uptime_s, free_heap, battery }: HeartbeatPayload) {
+  const telemetry = {
+    ...(rssi !== undefined && { rssi }),
+    ...(uptime_s !== undefined && { uptimeS: uptime_s }),
+    ...(free_heap !== undefined && { freeHeap: free_heap }),
+  };
+  return { telemetry, ...(battery !== undefined && { battery }) };
 }
 
 /** A message with a valid form, signed or over a channel that a certificate authenticates. */

@@ -33,7 +33,6 @@ export class ReceivedMessage implements QueuedMessage, ReplyHandler {
   lookup: (() => Promise<void>) | null = null;
   /** Kept for the users of the tenant; null if none is connected. */
   packet: PublishPacket | null = null;
-  battery: number | undefined = undefined;
   readonly #handler: ReceivedMessageHandler;
 
   constructor(

@@ -22,6 +22,7 @@ const samples: Readonly<Record<string, JsonObject[string]>> = {
   online: true,
   status: 'succeeded',
   verification: 'verified',
+  ...{ battery: 87, rssi: -61, uptime_s: 3_600, free_heap: 143_360, device_type: 'smart_light', manifest_version: 1 },
   expires_at: EXAMPLE_AT + 300_000,
   timestamp: EXAMPLE_AT,
 };

@@ -1,14 +1,16 @@
 import { z } from 'zod';
 import type { Committed, DeviceSessions } from '../../actors/contract.ts';
-import { signingAlgSchema } from '../../domain/enum-schemas.ts';
+import { signingAlgSchema, telemetryMismatchSchema } from '../../domain/enum-schemas.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { quoted } from '../../domain/quoted.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
+import { mismatchesOf, type Telemetry, telemetryFields } from '../../domain/telemetry.ts';
 import type { PreviewedDevice } from '../../domain/twin.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import { administrationOf, isOnline } from '../../machines/device-record.ts';
-import type { DeviceContext } from '../../machines/device-types.ts';
+import type { DeviceContext, DeviceFixed } from '../../machines/device-types.ts';
+import type { DeviceLastSeen } from '../../store/contract/devices.ts';
 import type { DeviceRow } from '../../store/contract.ts';
 import { isoTime, notFound } from '../inputs.ts';
 import { reachesCommitted } from '../key-reach.ts';
@@ -50,6 +52,23 @@ export const deviceEntry = z
   .object({ ...entryFields, name: z.string().nullable(), online: z.boolean() })
   .meta({ id: 'DeviceEntry' });
 
+/** Values of `hello` and `heartbeat`; each member is the last one reported. */
+const deviceTelemetry = z
+  .object({
+    rssi: z.number().nullable().meta({ description: 'Signal strength in dBm' }),
+    uptime_s: z.number().nullable().meta({ description: 'Seconds since it started, at its last report' }),
+    free_heap: z.number().nullable().meta({ description: 'Free memory in bytes' }),
+    device_type: z.string().nullable().meta({ description: 'The type that its last `hello` named' }),
+    manifest_version: z
+      .int()
+      .nullable()
+      .meta({ description: 'The version of the manifest that it was built for, by its last `hello`' }),
+    mismatches: z
+      .array(telemetryMismatchSchema)
+      .meta({ description: 'Members that are not those of the device: the firmware may be of another type or older' }),
+  })
+  .meta({ id: 'DeviceTelemetry' });
+
 export const deviceRecord = z
   .object({
     ...entryFields,
@@ -59,6 +78,7 @@ export const deviceRecord = z
     state: jsonObject,
     state_version: z.int(),
     battery: z.number().nullable(),
+    telemetry: deviceTelemetry.nullable().meta({ description: 'Null if the device has reported nothing of it' }),
     key_version: z.int(),
     signing_alg: signingAlgSchema,
     manifest_version: z.int().nullable(),
@@ -83,7 +103,7 @@ export function deviceEntryOf(row: DeviceRow, sessions: DeviceSessions): z.infer
 
 type DeviceRecord = z.infer<typeof deviceRecord>;
 
-/** The full record. Last seen and battery are not in the committed state (see heartbeats in ARCHITECTURE.md). */
+/** The full record. Last seen, battery and telemetry are not in the committed state (see heartbeats in ARCHITECTURE.md). */
 export async function deviceRecordOf(
   services: Pick<Services, 'store' | 'sessions'>,
   device: CommittedDevice,
@@ -102,11 +122,7 @@ export async function deviceRecordsOf(
   return devices.map((device) => recordWith(sessions, device, seen.get(device.ref.id)));
 }
 
-function recordWith(
-  sessions: DeviceSessions,
-  device: CommittedDevice,
-  seen: { lastSeen: EpochMs | null; battery: number | null } | undefined,
-): DeviceRecord {
+function recordWith(sessions: DeviceSessions, device: CommittedDevice, seen: DeviceLastSeen | undefined): DeviceRecord {
   const { fixed, live } = device.snapshot.context;
   return {
     id: fixed.id,
@@ -123,10 +139,21 @@ function recordWith(
     state: live.state,
     state_version: live.stateVersion,
     battery: sessions.battery(fixed.id) ?? seen?.battery ?? null,
+    telemetry: telemetryOf({ ...seen?.telemetry, ...sessions.telemetry(fixed.id) }, fixed),
     key_version: fixed.keyVersion,
     signing_alg: fixed.signingAlg,
     manifest_version: fixed.manifestVersion === 0 ? null : fixed.manifestVersion,
     created_at: iso(fixed.createdAt),
+  };
+}
+
+function telemetryOf(reported: Telemetry, device: DeviceFixed): DeviceRecord['telemetry'] {
+  const fields = telemetryFields(reported);
+  if (Object.keys(fields).length === 0) return null;
+  return {
+    ...{ rssi: null, uptime_s: null, free_heap: null, device_type: null, manifest_version: null },
+    ...fields,
+    mismatches: mismatchesOf(reported, device),
   };
 }
 

@@ -2,6 +2,7 @@ import type { Position } from '../../domain/cursor.ts';
 import type { KeyRestriction } from '../../domain/key-restriction.ts';
 import type { Manifest } from '../../domain/manifest.ts';
 import type { OwnedShards } from '../../domain/shards.ts';
+import type { Telemetry } from '../../domain/telemetry.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { DeviceKeyRow } from '../../machines/outputs.ts';
 import type { Page } from './page.ts';
@@ -61,10 +62,21 @@ export interface PresenceFlush {
   lastSeen: EpochMs;
   /** Percent, if a heartbeat reported it. */
   battery?: number;
+  /** Members that were reported; the others keep their values. */
+  telemetry?: Telemetry;
   /** Number of rejected messages to add to the device's count. */
   refusals?: number;
   /** Key versions that the device signed in with. */
   keys?: readonly { version: number; usedAt: EpochMs }[];
+}
+
+/** The last activity of a device. */
+export interface DeviceLastSeen {
+  lastSeen: EpochMs | null;
+  battery: number | null;
+  /** Null if the device has reported nothing. */
+  telemetry: Telemetry | null;
+  refusals: number;
 }
 
 export interface DeviceStore {
@@ -98,9 +110,8 @@ export interface DeviceStore {
   keyHistory(deviceId: Uuid): Promise<StoredDeviceKey[]>;
   manifests(ids: readonly Uuid[]): Promise<Manifest[]>;
   flushPresence(rows: readonly PresenceFlush[]): Promise<void>;
-  lastSeen(
-    ids: readonly Uuid[],
-  ): Promise<Map<Uuid, { lastSeen: EpochMs | null; battery: number | null; refusals: number }>>;
+  /** Devices without a message so far are left out. */
+  lastSeen(ids: readonly Uuid[]): Promise<Map<Uuid, DeviceLastSeen>>;
   /** Devices of these shards that are stored as online. */
   online(shards?: OwnedShards): Promise<Uuid[]>;
   /** Full reported states, for the snapshot that opens a WebSocket subscription. */

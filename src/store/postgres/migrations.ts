@@ -33,6 +33,7 @@ import { auditOrder } from './migrations/0036-audit-order.ts';
 import { unboundSubjects } from './migrations/0041-unbound-subjects.ts';
 import { keyGraceMigration } from './migrations/0045-key-grace.ts';
 import { deviceTags } from './migrations/0046-device-tags.ts';
+import { deviceTelemetryMigration } from './migrations/0047-device-telemetry.ts';
 import { agentTokenUsers } from './migrations/0053-agent-token-users.ts';
 
 export interface Migration {
@@ -95,6 +96,7 @@ export const migrations: readonly Migration[] = [
   { id: 41, name: 'unbound subjects', sql: unboundSubjects, change: 'expand' },
   { id: 45, name: 'key grace', sql: keyGraceMigration, change: 'expand' },
   { id: 46, name: 'device tags', sql: deviceTags, change: 'expand' },
+  { id: 47, name: 'device telemetry', sql: deviceTelemetryMigration, change: 'expand' },
   { id: 53, name: 'agent token users', sql: agentTokenUsers, change: 'expand' },
 ];
 

@@ -1,4 +1,6 @@
+import type { Telemetry } from '../../domain/telemetry.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { DeviceLastSeen } from '../contract/devices.ts';
 import type { PresenceFlush } from '../contract.ts';
 import { type Database, idArray } from './database.ts';
 
@@ -17,7 +19,8 @@ export async function flushPresence(database: Database, rows: readonly PresenceF
     name: 'presence_flush',
     text: `with given as (
         select * from jsonb_to_recordset($1::jsonb)
-          as r("deviceId" uuid, "lastSeen" bigint, battery double precision, refusals bigint, keys jsonb)),
+          as r("deviceId" uuid, "lastSeen" bigint, battery double precision, telemetry jsonb,
+            refusals bigint, keys jsonb)),
       used as (
         select k.device_id, k.key_version, u."usedAt" from given g
         cross join lateral jsonb_to_recordset(g.keys) as u(version integer, "usedAt" bigint)
@@ -26,11 +29,12 @@ export async function flushPresence(database: Database, rows: readonly PresenceF
       keys as (
         update device_keys k set last_used_at = u."usedAt" from used u
         where k.device_id = u.device_id and k.key_version = u.key_version)
-      insert into presence as p (device_id, last_seen, battery, refusals)
-      select "deviceId", "lastSeen", battery, coalesce(refusals, 0) from given order by "deviceId"
+      insert into presence as p (device_id, last_seen, battery, telemetry, refusals)
+      select "deviceId", "lastSeen", battery, telemetry, coalesce(refusals, 0) from given order by "deviceId"
       on conflict (device_id) do update set
         last_seen = greatest(p.last_seen, excluded.last_seen),
         battery = coalesce(excluded.battery, p.battery),
+        telemetry = coalesce(p.telemetry || excluded.telemetry, excluded.telemetry, p.telemetry),
         refusals = p.refusals + excluded.refusals`,
     values: [JSON.stringify(rows)],
   });
@@ -40,22 +44,18 @@ interface PresenceRow {
   device_id: Uuid;
   last_seen: EpochMs | null;
   battery: number | null;
+  telemetry: Telemetry | null;
   refusals: number;
 }
 
 /** Devices without a message so far are left out. */
-export async function lastSeen(
-  database: Database,
-  ids: readonly Uuid[],
-): Promise<Map<Uuid, { lastSeen: EpochMs | null; battery: number | null; refusals: number }>> {
+export async function lastSeen(database: Database, ids: readonly Uuid[]): Promise<Map<Uuid, DeviceLastSeen>> {
   if (ids.length === 0) return new Map();
   const rows = await database.read<PresenceRow>({
     name: 'presence_of',
-    text: `select device_id, nullif(last_seen, 0) as last_seen, battery, refusals from presence
+    text: `select device_id, nullif(last_seen, 0) as last_seen, battery, telemetry, refusals from presence
       where device_id = any($1::uuid[])`,
     values: [idArray(ids)],
   });
-  return new Map(
-    rows.map(({ device_id, last_seen: at, battery, refusals }) => [device_id, { lastSeen: at, battery, refusals }]),
-  );
+  return new Map(rows.map(({ device_id, last_seen: at, ...reported }) => [device_id, { lastSeen: at, ...reported }]));
 }

@@ -263,6 +263,15 @@ export class EdgeHarness {
     if (verdict === 'too_old') return [{ type: 'message.refused', code: 'SEQUENCE_TOO_OLD' }];
     row.window = acceptSequence(row.window, sequenceNumber, messageId);
     if (event.type === 'message.rejected') return [{ type: 'message.refused', code: event.code }];
+    if (event.type === 'heartbeat.received') {
+      const { telemetry = {}, battery } = event;
+      const { tenantId } = row.device;
+      const reported: Output = { type: 'device.telemetry', tenantId, deviceId: id, telemetry, at: event.at };
+      return [
+        { type: 'message.accepted', repeat: false },
+        { ...reported, ...(battery !== undefined && { battery }) },
+      ];
+    }
     if (event.type === 'ack.reported' && !event.known) return [{ type: 'message.refused', code: 'UNKNOWN_COMMAND' }];
     return [{ type: 'message.accepted', repeat: false }];
   }

@@ -187,16 +187,27 @@ eachStore('devices', (backend) => {
       await devices().flushPresence([]);
       await devices().flushPresence([{ deviceId: id, lastSeen: 50, battery: 80, refusals: 2 }]);
       await devices().flushPresence([{ deviceId: id, lastSeen: 40, refusals: 1 }]);
-      expect(await presence(id)).toEqual({ lastSeen: 50, battery: 80, refusals: 3 });
+      expect(await presence(id)).toEqual({ lastSeen: 50, battery: 80, telemetry: null, refusals: 3 });
       await devices().flushPresence([{ deviceId: id, lastSeen: 60, battery: 79 }]);
-      expect(await presence(id)).toEqual({ lastSeen: 60, battery: 79, refusals: 3 });
+      expect(await presence(id)).toEqual({ lastSeen: 60, battery: 79, telemetry: null, refusals: 3 });
+    });
+
+    it('have the latest of each member of their telemetry', async () => {
+      const id = newId();
+      const flush = (telemetry: object) => devices().flushPresence([{ deviceId: id, lastSeen: 1, telemetry }]);
+      const known = async () => (await presence(id))?.telemetry;
+      await flush({ rssi: -60, deviceType: 'lamp', manifestVersion: 2 });
+      expect(await known()).toEqual({ rssi: -60, deviceType: 'lamp', manifestVersion: 2 });
+      await devices().flushPresence([{ deviceId: id, lastSeen: 2 }]);
+      await flush({ rssi: -50.5, deviceType: null });
+      expect(await known()).toEqual({ rssi: -50.5, deviceType: null, manifestVersion: 2 });
     });
 
     it('have no activity time if only refusals were reported', async () => {
       const tenantId = newId();
       const [id = ''] = await made(tenantId, {});
       await devices().flushPresence([{ deviceId: id, lastSeen: 0, refusals: 1 }]);
-      expect(await presence(id)).toEqual({ lastSeen: null, battery: null, refusals: 1 });
+      expect(await presence(id)).toEqual({ lastSeen: null, battery: null, telemetry: null, refusals: 1 });
       expect((await devices().list(tenantId, {}, 1)).items[0]?.lastSeen).toBeNull();
     });
 

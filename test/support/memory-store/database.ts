@@ -2,6 +2,7 @@ import type { ChangeRequest } from '../../../src/domain/change-request.ts';
 import type { BoundSubject, DeviceCa, DeviceCertificate } from '../../../src/domain/device-ca.ts';
 import type { Memory } from '../../../src/domain/memory.ts';
 import type { Proposal } from '../../../src/domain/proposal.ts';
+import type { Telemetry } from '../../../src/domain/telemetry.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../../src/domain/values.ts';
 import type { AuditRow } from '../../../src/store/contract/audit.ts';
 import type { AuditBlock, ChainPlace } from '../../../src/store/contract/audit-chain.ts';
@@ -50,6 +51,7 @@ export interface PresenceRow {
   deviceId: Uuid;
   lastSeen: EpochMs;
   battery: number | null;
+  telemetry: Telemetry | null;
   refusals: number;
 }
 

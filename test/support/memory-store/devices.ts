@@ -221,9 +221,9 @@ export const deviceStore = (session: Session): DeviceStore => ({
     session.read('devices.lastSeen', [ids], (tables, ids) => {
       const rows = ids.flatMap((id) => tables.presence.get(id) ?? []);
       return new Map(
-        rows.map(({ deviceId, lastSeen, battery, refusals }) => [
+        rows.map(({ deviceId, lastSeen, ...reported }) => [
           deviceId,
-          { lastSeen: lastSeen === 0 ? null : lastSeen, battery, refusals },
+          { lastSeen: lastSeen === 0 ? null : lastSeen, ...reported },
         ]),
       );
     }),

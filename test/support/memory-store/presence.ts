@@ -8,7 +8,7 @@ const columns = { deviceId: uuid, lastSeen: bigint, battery: nullable(double), r
 export function flushPresence(tables: Tables, rows: readonly PresenceFlush[]): void {
   const seen = new Set<string>();
   for (const flushed of rows) {
-    const row = rowOf<PresenceRow>(columns, { ...flushed, refusals: flushed.refusals ?? 0 });
+    const row = rowOf<Omit<PresenceRow, 'telemetry'>>(columns, { ...flushed, refusals: flushed.refusals ?? 0 });
     const { deviceId } = row;
     if (seen.has(deviceId)) refuse('21000', 'ON CONFLICT DO UPDATE command cannot affect row a second time');
     seen.add(deviceId);
@@ -17,6 +17,7 @@ export function flushPresence(tables: Tables, rows: readonly PresenceFlush[]): v
       deviceId,
       lastSeen: Math.max(before?.lastSeen ?? row.lastSeen, row.lastSeen),
       battery: row.battery ?? before?.battery ?? null,
+      telemetry: flushed.telemetry ? { ...before?.telemetry, ...flushed.telemetry } : (before?.telemetry ?? null),
       refusals: (before?.refusals ?? 0) + row.refusals,
     });
     markKeysUsed(tables, flushed);

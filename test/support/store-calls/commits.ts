@@ -245,19 +245,32 @@ const quarantine = fc.tuple(kinds, fc.nat(4), fc.option(text)).map(
     }),
 );
 
+const telemetry = fc.record(
+  { rssi: few, uptimeS: few, deviceType: fc.constantFrom('lamp', null), manifestVersion: fc.option(few) },
+  { requiredKeys: [] },
+);
+
 const presence = fc
-  .uniqueArray(fc.tuple(fc.nat(3), moment, fc.option(few), few, fc.array(fc.tuple(few, moment), { maxLength: 2 })), {
-    maxLength: 3,
-    selector: ([n]) => n,
-  })
+  .uniqueArray(
+    fc.tuple(
+      fc.nat(3),
+      moment,
+      fc.option(few),
+      few,
+      fc.array(fc.tuple(few, moment), { maxLength: 2 }),
+      fc.option(telemetry),
+    ),
+    { maxLength: 3, selector: ([n]) => n },
+  )
   .map(
     (flushes): CallFactory =>
       (model) => {
-        const rows = flushes.map(([n, lastSeen, battery, refusals, keys]) => ({
+        const rows = flushes.map(([n, lastSeen, battery, refusals, keys, reported]) => ({
           deviceId: model.id('device', n) as Uuid,
           lastSeen,
           refusals,
           ...(battery !== null && { battery }),
+          ...(reported !== null && { telemetry: reported }),
           keys: [...new Map(keys)].map(([version, usedAt]) => ({ version, usedAt })),
         }));
         return { name: `flushPresence ${JSON.stringify(rows)}`, run: ({ devices }) => devices.flushPresence(rows) };

@@ -47,7 +47,8 @@ const getDeviceState = defineOperationTool({
 const getDeviceDetail = defineOperationTool({
   name: 'get_device_detail',
   title: 'A device in full',
-  description: 'The full record of a device: type, home and room, name, metadata, firmware, state, key version.',
+  description:
+    'The full record of a device: type, home and room, name, metadata, firmware, state, battery, key version, and what it reports about itself (signal, uptime, free memory). `telemetry.mismatches` names what its firmware reports differently from its registration.',
   annotations: READ_ONLY,
   operation: getDevice,
   arguments: ID_ARGUMENT,

@@ -3,6 +3,7 @@ import { commandStatuses, verificationStatuses } from '../../../domain/command.t
 import type { JsonSpan } from '../../../domain/json/span.ts';
 import { countSchema, type FieldSchemas } from '../../../domain/message-schema.ts';
 import { planStatuses, stepStatuses } from '../../../domain/plan.ts';
+import { telemetryFields } from '../../../domain/telemetry.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../../domain/values.ts';
 import type { VolatileOutput } from '../../../machines/outputs.ts';
 import { type LiveSubject, streamAccess } from './read-access.ts';
@@ -93,7 +94,7 @@ const defineKind = <T extends TenantOutput['type']>(
     actors.subscribe(definition.output, (output) => publish(new OutputUpdate(kind, definition, output as OutputOf<T>))),
 });
 
-export const updateKindNames = ['state', 'presence', 'command', 'confirmation', 'plan'] as const;
+export const updateKindNames = ['state', 'presence', 'telemetry', 'command', 'confirmation', 'plan'] as const;
 export type UpdateKindName = (typeof updateKindNames)[number];
 
 export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
@@ -125,6 +126,30 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
       type: 'presence_update',
       device_id: deviceId,
       online,
+      timestamp: at,
+    }),
+  }),
+  telemetry: defineKind('telemetry', {
+    output: 'device.telemetry',
+    about: 'device',
+    type: 'telemetry_update',
+    description: 'A device reported how it is in a `hello` or `heartbeat`; only what that message contained.',
+    fields: { device_id: id, timestamp: time },
+    optional: {
+      battery: { type: 'number', description: 'Percent' },
+      rssi: { type: 'number', description: 'dBm' },
+      uptime_s: { type: 'number', description: 'Seconds since it started' },
+      free_heap: { type: 'number', description: 'Bytes' },
+      device_type: { type: 'string', description: 'The type that the device was built as' },
+      manifest_version: { ...countSchema, description: 'The version of the manifest that it was built for' },
+    },
+    deviceOf: ({ deviceId }) => deviceId,
+    subjectOf: ({ deviceId }) => deviceId,
+    message: ({ deviceId, telemetry, battery, at }) => ({
+      type: 'telemetry_update',
+      device_id: deviceId,
+      ...(battery !== undefined && { battery }),
+      ...telemetryFields(telemetry),
       timestamp: at,
     }),
   }),

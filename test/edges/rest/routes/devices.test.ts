@@ -110,6 +110,7 @@ describe('GET /devices/{id}', () => {
         state: { on: true, brightness: 40 },
         state_version: 1,
         battery: 87,
+        telemetry: null,
         key_version: 1,
         signing_alg: 'hmac-sha256',
         manifest_version: 1,
