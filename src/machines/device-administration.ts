@@ -110,12 +110,12 @@ function keyEnded(
   ];
 }
 
-/** Invalidates all keys permanently and removes the device from its home and room; its history is kept. */
+/** Invalidates all keys permanently. Home, room and history are kept, for commands that name it and a reinstatement. */
 export function revoke(context: DeviceContext, event: DeviceEventOf<'revoke'>): Decided {
   const { at } = event;
   const { id: deviceId, tenantId } = context.fixed;
   return {
-    changes: changeFixed(context, { grace: null, homeId: null, roomId: null }),
+    changes: changeFixed(context, { grace: null }),
     outputs: [
       { type: 'keys.end', deviceId, status: 'revoked', at },
       { type: 'session.end', tenantId, deviceId, reason: 'the device is revoked' },

@@ -145,11 +145,7 @@ function note(
         ...changeIn(event),
       };
     case 'revoke':
-      // The former place, so that it can be restored after a reinstatement.
-      return {
-        ...dropUndefined({ reason: event.reason, home_id: before?.fixed.homeId, room_id: before?.fixed.roomId }),
-        ...changeIn(event),
-      };
+      return { ...dropUndefined({ reason: event.reason }), ...changeIn(event) };
     case 'reinstate':
       return {
         ...{ reason: event.reason, key_version: fixed.keyVersion, signing_alg: fixed.signingAlg },

@@ -108,7 +108,7 @@ export const deviceMachine = base.createMachine({
           },
         },
         revoked: {
-          description: 'Its keys are permanently invalid and it belongs to no home; its history is kept.',
+          description: 'Its keys are permanently invalid; its home, room and history are kept.',
           on: {
             patch: [{ guard: 'assignsPlace', actions: 'refuseRevoked' }, { actions: 'patch' }],
             rotate: { actions: 'refuseRevoked' },

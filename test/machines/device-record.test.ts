@@ -115,7 +115,7 @@ describe('the record of a device', () => {
     };
     expect(columns(registered().asSnapshot())).toEqual(expected);
     expect(columns(having(report(1, {})).asSnapshot())).toEqual({ ...expected, online: true });
-    const gone = { ...expected, home_id: null, room_id: null, revoked: true };
+    const gone = { ...expected, revoked: true };
     expect(columns(having(revoke).asSnapshot())).toEqual(gone);
     expect(columns(having(revoke, { type: 'delete', at: T0 }).asSnapshot())).toEqual({ ...gone, deleted: true });
   });
@@ -176,11 +176,11 @@ describe('the journal of a device', () => {
         change: { id: 'c', digest: 'd', requested_by: 'u', weaker: ['x'] },
       },
     });
-    expect(noteOf(driven, revoke)).toEqual({ data: { reason: 'stolen', home_id: HOME, room_id: null } });
+    expect(noteOf(driven, revoke)).toEqual({ data: { reason: 'stolen' } });
     expect(noteOf(driven, { type: 'reinstate', at: T0, reason: 'found', key: key(3) })).toEqual({
       data: { reason: 'found', key_version: 3, signing_alg: 'hmac-sha256' },
     });
-    expect(noteOf(driven, { type: 'revoke', at: T0 })).toStrictEqual({ data: { home_id: null, room_id: null } });
+    expect(noteOf(driven, { type: 'revoke', at: T0 })).toStrictEqual({ data: {} });
     expect(noteOf(driven, { type: 'delete', at: T0 })).toEqual({ data: {} });
   });
 

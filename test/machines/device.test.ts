@@ -220,8 +220,11 @@ describe('a revocation', () => {
     ]);
   });
 
-  it('clears the home and the room', () => {
-    expect(revoked().context).toMatchObject({ fixed: { homeId: null, roomId: null } });
+  it('keeps the home and the room, also after a reinstatement', () => {
+    const driven = revoked();
+    expect(driven.context).toMatchObject({ fixed: { homeId: HOME, roomId: ROOM } });
+    driven.send(reinstate(2));
+    expect(driven.context).toMatchObject({ fixed: { homeId: HOME, roomId: ROOM } });
   });
 
   it('ends the grace period and its timer', () => {

@@ -14,8 +14,9 @@ import type { DeviceKeyRow } from '../../machines/outputs.ts';
 import { isPublicKey, newDeviceSecret, publicKeyFromSeed } from '../../protocol/signature.ts';
 import type { StoredDeviceKey } from '../../store/contract.ts';
 import { applyOrRequest, changeDryRun, confirmationResponse } from '../changes/confirmed-change.ts';
+import { withPlacementLock } from '../homes/placement.ts';
 import { idOf, isoTime } from '../inputs.ts';
-import { type Answer, type Call, operation, type Services } from '../operation.ts';
+import { type Answer, type Call, operation, type Services, tenantOf } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
 import { withinBetaLimit } from './beta-limit.ts';
 import { type CommittedDevice, findDevice, isRevoked, nameInPreview, previewedDevice } from './device-view.ts';
@@ -213,6 +214,8 @@ const reinstatedBody = z.object({
   key_version: z.int(),
 });
 
+type ReinstatedBody = z.infer<typeof reinstatedBody>;
+
 export const reinstateDevice = operation({
   name: 'reinstateDevice',
   summary: 'Reinstate a revoked device with a new key',
@@ -237,7 +240,7 @@ export const reinstateDevice = operation({
         changes: { revoked: { from: true, to: false }, ...changes },
       };
     };
-    return changeKeys(services, call, { operation: 'reinstateDevice', preview }, async (device, applied) => {
+    const apply: Parameters<typeof changeKeys<ReinstatedBody>>[3] = async (device, applied) => {
       const reinstate = (key: DeviceKeyRow): DeviceEvent => ({
         ...{ type: 'reinstate', at: key.createdAt, by, reason, key, ...applied },
       });
@@ -246,7 +249,11 @@ export const reinstateDevice = operation({
       if (!isRevoked(device)) return change();
       const cancelled = await cancelOpenCommands(services, device.ref.id);
       return cancelled.ok ? withinBetaLimit(services, change) : cancelled;
-    });
+    };
+    // Its home, which it keeps, must not be deleted in between as one without active devices.
+    return withPlacementLock(services, tenantOf(call.caller), () =>
+      changeKeys(services, call, { operation: 'reinstateDevice', preview }, apply),
+    );
   },
 });
 
@@ -272,7 +279,7 @@ export const revokeDevice = operation({
     const answer = { body: { device_id: call.input.id, status: 'revoked' as const } };
     const preview = (device: CommittedDevice): ChangePreview | null => {
       if (isRevoked(device)) return null;
-      const ends = 'its connection and its keys end, its open commands are cancelled, and it leaves its home and room';
+      const ends = 'its connection and its keys end, and its open commands are cancelled';
       return {
         weaker: [`The device ${nameInPreview(device)} is revoked: ${ends}.`],
         changes: { revoked: { from: false, to: true } },

@@ -93,7 +93,7 @@ export interface DeviceStore {
   find(tenantId: Uuid, ids: readonly Uuid[]): Promise<DeviceRow[]>;
   /** The tags of the tenant's devices, or of those of `among`, in the order of their characters. The id of a position is a tag; several pages are not counted. */
   tags(tenantId: Uuid, limit: number, after?: Position, among?: readonly Uuid[]): Promise<Page<TagRow>>;
-  /** Ids of active (not revoked) devices, for room and group commands; `category` narrows. */
+  /** Ids of the devices of a room, for its commands, revoked ones last; `category` narrows. */
   inRoom(tenantId: Uuid, roomId: Uuid, category?: string): Promise<Uuid[]>;
   count(tenantId: Uuid): Promise<number>;
   /** All devices that a restriction reaches, also revoked ones, in any order. */

@@ -177,8 +177,8 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
     inRoom: (tenantId, roomId, category) =>
       ids(
         'devices_in_room',
-        `room_id = $2 and tenant_id = $1 and not revoked and not deleted and ($3::text is null or category = $3)
-         order by created_at, id`,
+        `room_id = $2 and tenant_id = $1 and not deleted and ($3::text is null or category = $3)
+         order by revoked, created_at, id`,
         [tenantId, roomId, category ?? null],
         tenantId,
       ),

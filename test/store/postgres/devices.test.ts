@@ -126,17 +126,17 @@ eachStore('devices', (backend) => {
     expect(counted).toEqual([0, 1, 2, 1]);
   });
 
-  it('of a room are those that can be commanded, optionally by category', async () => {
+  it('of a room are all that are not deleted, revoked ones last, optionally by category', async () => {
     const tenantId = newId();
     const roomId = newId();
-    const [light = '', lock = ''] = await made(
+    const [light = '', lock = '', revoked = ''] = await made(
       tenantId,
       { columns: { room_id: roomId, created_at: 1 } },
       { columns: { room_id: roomId, category: 'lock', created_at: 2 } },
-      { columns: { room_id: roomId, revoked: true } },
+      { columns: { room_id: roomId, revoked: true, created_at: 0 } },
       {},
     );
-    expect(await devices().inRoom(tenantId, roomId)).toEqual([light, lock]);
+    expect(await devices().inRoom(tenantId, roomId)).toEqual([light, lock, revoked]);
     expect(await devices().inRoom(tenantId, roomId, 'lock')).toEqual([lock]);
     expect(await devices().inRoom(newId(), roomId)).toEqual([]);
     expect(new Set(await devices().placedIn(tenantId, { roomId }))).toHaveLength(3);

@@ -71,18 +71,16 @@ const placementStore = (
   'inRoom' | 'count' | 'within' | 'countActive' | 'countActiveInHome' | 'placedIn' | 'online' | 'withActivationLock'
 > => ({
   inRoom: (tenantId, roomId, category) =>
-    session.read('devices.inRoom', [tenantId, roomId, category], (tables, tenantId, roomId, category) =>
-      oldestIds(
-        devicesOf(
-          tables,
-          (row) =>
-            row.tenantId === tenantId &&
-            row.columns.room_id === roomId &&
-            isActive(row) &&
-            (category === undefined || row.columns.category === category),
-        ),
-      ),
-    ),
+    session.read('devices.inRoom', [tenantId, roomId, category], (tables, tenantId, roomId, category) => {
+      const placed = devicesOf(
+        tables,
+        (row) =>
+          row.tenantId === tenantId &&
+          row.columns.room_id === roomId &&
+          (category === undefined || row.columns.category === category),
+      );
+      return [...oldestIds(placed.filter(isActive)), ...oldestIds(placed.filter((row) => !isActive(row)))];
+    }),
   count: (tenantId) =>
     session.read(
       'devices.count',

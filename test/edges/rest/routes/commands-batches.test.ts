@@ -137,7 +137,7 @@ describe('POST /rooms/{roomId}/command', () => {
   const idsIn = (answer: { body: { results: { device_id: string }[] } }) =>
     answer.body.results.map(({ device_id }) => device_id).sort();
 
-  it('commands the devices of the room, or those of one category', async () => {
+  it('commands the devices of the room, or those of one category, and names the revoked ones', async () => {
     const light = await register({ room_id: mine.roomId });
     const lock = await register({ device_type: 'front-lock', room_id: mine.roomId });
     await register();
@@ -145,9 +145,11 @@ describe('POST /rooms/{roomId}/command', () => {
     await mine.call('POST', `/device/${revoked}/revoke`);
     const all = await room(mine.roomId, { action: 'turn_on' });
     expect(all.status).toBe(200);
-    expect(idsIn(all)).toEqual([light, lock].sort());
+    expect(idsIn(all)).toEqual([light, lock, revoked].sort());
+    const refused = { device_id: revoked, success: false, code: 'DEVICE_REVOKED', error: 'The device is revoked.' };
+    expect(all.body.results.at(-1)).toMatchObject(refused);
     const lights = await room(mine.roomId, { action: 'set_brightness', params: { level: 5 }, capability: 'light' });
-    expect(lights.body.results).toEqual([dispatched(light)]);
+    expect(lights.body.results).toEqual([dispatched(light), expect.objectContaining(refused)]);
     const critical = await room(mine.roomId, { action: 'unlock', capability: 'lock' });
     expect(critical.body.results).toMatchObject([{ device_id: lock, code: 'DRY_RUN_REQUIRED' }]);
     expect((await room(mine.roomId, { action: 'open', capability: 'valve' })).body).toEqual({ results: [] });

@@ -88,7 +88,7 @@ describe('keys of a device', () => {
       expect([answer.status, answer.body]).toEqual([200, { device_id: id, status: 'revoked' }]);
     }
     const { device } = (await mine.call('GET', `/devices/${id}`)).body;
-    expect(device).toMatchObject({ revoked: true, home_id: null, room_id: null });
+    expect(device).toMatchObject({ revoked: true, home_id: mine.homeId, room_id: null });
     const { keys } = (await mine.call('GET', `/device/${id}/key-history`)).body;
     expect(keys.map((key: { status: string }) => key.status)).toEqual(['revoked']);
     expect((await mine.call('GET', '/devices')).body.count).toBe(1);
@@ -111,6 +111,31 @@ describe('keys of a device', () => {
     const { keys } = (await mine.call('GET', `/device/${id}/key-history`)).body;
     expect(keys.map((key: { status: string }) => key.status)).toEqual(['active', 'revoked']);
     expect((await mine.call('GET', `/devices/${id}`)).body.device.revoked).toBe(false);
+  });
+
+  it('of a revoked device are found in its home and room, and again after a reinstatement', async () => {
+    const { device_id: id } = await mine.register({ room_id: mine.roomId });
+    await mine.call('POST', `/device/${id}/revoke`);
+    const found = async (query: string) => (await mine.call('GET', `/devices?${query}`)).body.devices;
+    const placed = { id, home_id: mine.homeId, room_id: mine.roomId };
+    expect(await found(`room_id=${mine.roomId}&revoked=true`)).toMatchObject([{ ...placed, revoked: true }]);
+    await mine.call('POST', `/device/${id}/reinstate`, { reason: 'found again' });
+    expect(await found(`home_id=${mine.homeId}&room_id=${mine.roomId}`)).toMatchObject([{ ...placed, revoked: false }]);
+    expect((await mine.call('DELETE', `/homes/${mine.homeId}`)).status).toBe(409);
+  });
+
+  it('lose the home of a revoked device with that home, and cannot be placed until they are reinstated', async () => {
+    const { id: homeId } = (await mine.call('POST', '/homes', { home_name: 'Cabin' })).body;
+    const { device_id: id } = await mine.register({ home_id: homeId });
+    await mine.call('POST', `/device/${id}/revoke`);
+    expect((await mine.call('DELETE', `/homes/${homeId}`)).status).toBe(204);
+    const placed = async () => (await mine.call('GET', `/devices/${id}`)).body.device.home_id;
+    expect(await placed()).toBeNull();
+    const move = () => mine.call('PATCH', `/devices/${id}`, { home_id: mine.homeId });
+    expect((await move()).body.code).toBe('DEVICE_REVOKED');
+    await mine.call('POST', `/device/${id}/reinstate`, { reason: 'found again' });
+    expect((await move()).status).toBe(200);
+    expect(await placed()).toBe(mine.homeId);
   });
 
   it('can only be revoked during maintenance', async () => {
