@@ -72,9 +72,20 @@ export function categoryOf(deviceType: string): Category | null {
   return part === undefined ? null : (categoriesByTypePart.get(part.toLowerCase()) as Category);
 }
 
-/** The manifest that a new device gets from its category; null without one. The capabilities are shared and frozen. */
-export function automaticManifest(device: { deviceId: Uuid; tenantId: Uuid; deviceType: string }): Manifest | null {
-  const category = categoryOf(device.deviceType);
+/** The actions that the registry has for a category. Shared and frozen. */
+export const shippedCapabilities = (category: Category): Capability[] => manifests.get(category) as Capability[];
+
+/**
+ * The manifest that a new device gets from its category, by default that of its type; null without one. The capabilities
+ * are shared and frozen.
+ */
+export function automaticManifest(device: {
+  deviceId: Uuid;
+  tenantId: Uuid;
+  deviceType: string;
+  category?: Category | undefined;
+}): Manifest | null {
+  const category = device.category ?? categoryOf(device.deviceType);
   if (category === null) return null;
   const { deviceId, tenantId } = device;
   return {
@@ -83,6 +94,6 @@ export function automaticManifest(device: { deviceId: Uuid; tenantId: Uuid; devi
     category,
     version: 1,
     own: false,
-    capabilities: manifests.get(category) as Capability[],
+    capabilities: shippedCapabilities(category),
   };
 }

@@ -21,7 +21,7 @@ import { telemetryMismatches } from './telemetry.ts';
 export const roleSchema = z.enum(roles).meta({ id: 'Role' });
 export const memberRoleSchema = z.enum(memberRoles).meta({ id: 'MemberRole' });
 export const signingAlgSchema = z.enum(signingAlgs).meta({ id: 'SigningAlg' });
-export const categorySchema = z.enum(categoryNames as [string, ...string[]]).meta({ id: 'DeviceCategory' });
+export const categorySchema = z.enum(categoryNames).meta({ id: 'DeviceCategory' });
 export const commandStatusSchema = z.enum(commandStatuses).meta({ id: 'CommandStatus' });
 export const changeStatusSchema = z.enum(changeStatuses).meta({ id: 'ChangeStatus' });
 export const verificationStatusSchema = z.enum(verificationStatuses).meta({ id: 'VerificationStatus' });

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { isRestricted, knownAction, similarAction } from './capability-registry.ts';
+import { isRestricted, knownAction, shippedCapabilities, similarAction } from './capability-registry.ts';
 import { categorySchema, safetyClassSchema } from './enum-schemas.ts';
 import { isObject } from './json/value.ts';
 import { type Capability, type Manifest, type SafetyClass, safetyClasses } from './manifest.ts';
@@ -30,7 +30,9 @@ const capabilityFields = z.strictObject({
 /** The body of a POST: a device's first tenant manifest. */
 export const manifestBody = z.strictObject({
   category: categorySchema.optional(),
-  capabilities: z.array(capabilityFields).max(MAX_CAPABILITIES),
+  capabilities: z.array(capabilityFields).max(MAX_CAPABILITIES).optional().meta({
+    description: 'Without it, the device gets the actions of the registry for `category`, which is then required',
+  }),
 });
 
 /** The body of a PUT. The replaced version is given here or in `If-Match`. */
@@ -40,7 +42,12 @@ export type ManifestBody = z.infer<typeof manifestBody>;
 type CapabilityFields = z.infer<typeof capabilityFields>;
 
 /** Completes and checks a body that passed one of the schemas above. */
-export function completeManifest({ capabilities }: Pick<ManifestBody, 'capabilities'>): Outcome<Capability[]> {
+export function completeManifest({ capabilities, category }: ManifestBody): Outcome<Capability[]> {
+  if (capabilities === undefined) {
+    if (category !== undefined) return done(shippedCapabilities(category));
+    const errors = [{ path: 'capabilities', message: 'is required without a category' }];
+    return refuse('VALIDATION_FAILED', 'The manifest is not valid.', { errors });
+  }
   const errors: FieldError[] = [];
   const seen = new Set<string>();
   const complete = capabilities.map((given, index): Capability => {

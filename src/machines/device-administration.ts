@@ -153,9 +153,9 @@ function putManifest(context: DeviceContext, event: DeviceEventOf<'manifest.regi
     return emitRefusal('CONFLICT', `The manifest's current version is ${context.fixed.manifestVersion}.`);
   }
   const version = context.fixed.manifestVersion + 1;
-  const manifest = { ...given, deviceId: context.fixed.id, tenantId: context.fixed.tenantId, version, own: true };
+  const manifest = { ...given, deviceId: context.fixed.id, tenantId: context.fixed.tenantId, version };
   return {
-    changes: changeFixed(context, { manifestVersion: version, manifestOwn: true, category: manifest.category }),
+    changes: changeFixed(context, { manifestVersion: version, manifestOwn: given.own, category: given.category }),
     outputs: [{ type: 'manifest.put', manifest }, ...applied(event)],
   };
 }

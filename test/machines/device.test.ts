@@ -363,7 +363,7 @@ describe('a deletion', () => {
 });
 
 describe('a manifest', () => {
-  const given = manifest(99, { deviceId: 'other', tenantId: 'other', category: 'switch' });
+  const given = manifest(99, { deviceId: 'other', tenantId: 'other', category: 'switch', own: true });
 
   it('of the tenant replaces the automatic one, with the next version', () => {
     const driven = registered();
@@ -380,6 +380,16 @@ describe('a manifest', () => {
       code: 'CONFLICT',
       detail: 'The device already has a tenant manifest. Update it instead.',
     });
+  });
+
+  it('of a category replaces any, and can be replaced as one that the device had from the start', () => {
+    const driven = registered();
+    const adopted = { ...given, own: false };
+    driven.send({ type: 'manifest.register', at: T0, manifest: given, expectedVersion: 1 });
+    driven.send({ type: 'manifest.update', at: T0, manifest: adopted, expectedVersion: 2 });
+    expect(driven.context).toMatchObject({ fixed: { manifestVersion: 3, manifestOwn: false, category: 'switch' } });
+    driven.send({ type: 'manifest.register', at: T0, manifest: given, expectedVersion: 3 });
+    expect(driven.context).toMatchObject({ fixed: { manifestVersion: 4, manifestOwn: true } });
   });
 
   it('is the first one if there was none', () => {

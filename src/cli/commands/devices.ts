@@ -88,6 +88,7 @@ interface RegisterOptions {
   room?: string;
   name?: string;
   tag?: string[];
+  category?: string;
   alg?: string;
   publicKey?: string;
 }
@@ -103,6 +104,7 @@ function addRegister(devices: Command, io: Io): void {
     .option('--room <room-id>', 'room of the device')
     .option('--name <name>', 'display name')
     .option('--tag <tag>', 'tag of the device; repeatable', collectOption)
+    .option('--category <category>', 'category whose actions it gets, if its type does not name one')
     .addOption(new Option('--alg <algorithm>', 'signing algorithm').choices(signingAlgs))
     .option('--public-key <key>', 'public key of a device that generated its own Ed25519 key: 32 bytes, base64url')
     .addHelpText(
@@ -111,18 +113,25 @@ function addRegister(devices: Command, io: Io): void {
     )
     .action(async (deviceType: string, options: RegisterOptions, command: Command) => {
       const { api, show } = createCliContext(io, command);
-      const { home, room, name, tag, alg, publicKey } = options;
+      const { home, room, name, tag, category, alg, publicKey } = options;
       const body = await api.post<Record<string, unknown>>('/v1/device/register', {
         device_type: deviceType,
         home_id: home,
         ...(room !== undefined && { room_id: room }),
         ...(name !== undefined && { name }),
         ...(tag !== undefined && { tags: tag }),
+        ...(category !== undefined && { category }),
         ...((alg ?? publicKey) !== undefined && { signing_alg: alg ?? 'ed25519' }),
         ...(publicKey !== undefined && { public_key: publicKey }),
       });
       show(body, (registered) => {
         printRecord(io, registered);
+        if (registered.manifest_version === null)
+          io.err(
+            io.errColors.yellow(
+              'The device has no manifest and accepts no commands: name a --category, or add one with twinkeep manifests.',
+            ),
+          );
         if (registered.device_secret !== null) io.err(io.errColors.yellow(`device_secret: ${SHOWN_ONCE_HINT}`));
       });
     });

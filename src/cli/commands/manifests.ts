@@ -46,13 +46,31 @@ export function addManifests(program: Command, io: Io): void {
     )
     .action(async (deviceId: string, file: string, _options, command: Command) => {
       const client = createCliContext(io, command);
-      const answer = await publish(client, deviceId, await readManifestFile(file));
-      if (isChangeDryRun(answer)) {
-        client.show(answer, (dryRun) => showChangeDryRun(io, dryRun));
-        throw new FailedError('the change has to be confirmed first');
-      }
-      client.show(answer, (manifest) => printManifest(io, manifest));
+      showPublished(io, client, await publish(client, deviceId, await readManifestFile(file)));
     });
+  addAdopt(manifests, io);
+}
+
+function addAdopt(manifests: Command, io: Io): void {
+  manifests
+    .command('adopt <device-id> <category>')
+    .description(
+      'Gives a device the actions that the service knows for a category, with the states that verify them, in place of\n' +
+        'its manifest. A change that makes something weaker has to be confirmed, as with put.',
+    )
+    .addHelpText('after', '\nExample:\n  twinkeep manifests adopt $PLUG switch')
+    .action(async (deviceId: string, category: string, _options, command: Command) => {
+      const client = createCliContext(io, command);
+      showPublished(io, client, await publish(client, deviceId, { category }));
+    });
+}
+
+function showPublished(io: Io, client: CliContext, answer: Manifest | ChangeDryRun): void {
+  if (isChangeDryRun(answer)) {
+    client.show(answer, (dryRun) => showChangeDryRun(io, dryRun));
+    throw new FailedError('the change has to be confirmed first');
+  }
+  client.show(answer, (manifest) => printManifest(io, manifest));
 }
 
 function printManifest(io: Io, { category, version, capabilities }: Manifest): void {

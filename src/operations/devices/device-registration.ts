@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { automaticManifest, categoryOf } from '../../domain/capability-registry.ts';
 import { MAX_TAGS, tagList } from '../../domain/device-tags.ts';
-import { signingAlgSchema } from '../../domain/enum-schemas.ts';
+import { categorySchema, signingAlgSchema } from '../../domain/enum-schemas.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
 import { deviceType, metadata } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
@@ -22,6 +22,9 @@ const fields = z
     home_id: idOf('home'),
     room_id: idOf('room').nullable().optional(),
     name: displayName.optional(),
+    category: categorySchema.optional().meta({
+      description: 'Which actions it gets from the registry; by default the category that its type names',
+    }),
     metadata: metadata.optional(),
     tags: tagList.optional().meta({ description: `Up to ${MAX_TAGS} tags` }),
     signing_alg: signingAlgSchema.default('hmac-sha256'),
@@ -46,6 +49,13 @@ const output = z.object({
   room_id: uuid.nullable(),
   key_version: z.int(),
   signing_alg: signingAlgSchema,
+  category: categorySchema
+    .nullable()
+    .meta({ description: 'Null if none was given and the type names none: then it accepts no commands' }),
+  manifest_version: z
+    .int()
+    .nullable()
+    .meta({ description: 'Null without a category: add a manifest with POST /v1/devices/{deviceId}/manifest' }),
   mqtt_url: z.string(),
   cloud_public_keys: z.array(z.string()).meta({ description: 'Ed25519 keys that sign messages to Ed25519 devices' }),
 });
@@ -87,7 +97,13 @@ async function register(
   const tenantId = tenantOf(caller);
   const requestedKey = { alg: input.signing_alg, publicKey: input.public_key };
   const { key, secret } = generateKey(services, id, 1, requestedKey);
-  const manifest = automaticManifest({ deviceId: id, tenantId, deviceType: input.device_type });
+  const category = input.category ?? categoryOf(input.device_type);
+  const manifest = automaticManifest({
+    deviceId: id,
+    tenantId,
+    deviceType: input.device_type,
+    category: input.category,
+  });
   const event: DeviceEvent = {
     type: 'register',
     at: key.createdAt,
@@ -96,7 +112,7 @@ async function register(
       id,
       tenantId,
       deviceType: input.device_type,
-      category: categoryOf(input.device_type),
+      category,
       name: input.name ?? null,
       ...placement,
       metadata: input.metadata ?? {},
@@ -118,6 +134,8 @@ async function register(
       room_id: placement.roomId,
       key_version: key.keyVersion,
       signing_alg: key.signingAlg,
+      category,
+      manifest_version: manifest?.version ?? null,
       mqtt_url: settings.mqttUrl,
       cloud_public_keys: [...settings.cloudPublicKeys],
     },

@@ -125,7 +125,7 @@ export const registerManifest = operation({
   ...replacing,
   needs: ['actors', 'agentTokens', 'audit', 'clock', 'locks', 'manifests', 'newId', 'store'],
   name: 'registerManifest',
-  summary: 'Register a manifest for a device, replacing its automatic one',
+  summary: 'Register a manifest for a device, or give it the one of a category, replacing its automatic one',
   responses: {
     201: { when: 'The manifest is in effect', body: manifestRecord },
     409: confirmationResponse,
@@ -232,7 +232,7 @@ async function putManifest(
     tenantId: tenantOf(caller),
     category: input.category ?? fixed.category,
     version: fixed.manifestVersion + 1,
-    own: true,
+    own: input.capabilities !== undefined,
     capabilities: complete.value,
     ...(removed.length > 0 && { removed }),
   };

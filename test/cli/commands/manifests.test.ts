@@ -51,6 +51,20 @@ describe('twinkeep manifests', () => {
     expect([outdated.code, outdated.stderr]).toEqual([1, expect.stringContaining('409 CONFLICT')]);
   });
 
+  it('adopts the manifest of a category, for a device that was registered without one', async () => {
+    const bare = await run('devices', 'register', 'esp32 plug', '--home', mine.homeId);
+    expect(bare.code).toBe(0);
+    expect(bare.stderr).toContain('The device has no manifest and accepts no commands');
+    const named = await run('devices', 'register', 'esp32 plug', '--home', mine.homeId, '--category', 'switch');
+    expect([named.code, named.stderr]).toEqual([0, expect.not.stringContaining('no manifest')]);
+    expect(named.stdout).toMatch(/category +switch\nmanifest_version +1\n/);
+    const adopted = await run('manifests', 'adopt', device, 'switch');
+    expect([adopted.code, adopted.stderr]).toEqual([0, '']);
+    expect(adopted.stdout).toMatch(/^version 1, switch\n/);
+    expect(adopted.stdout).toContain('turn_on');
+    expect((await run('manifests', 'adopt', device, 'boat')).stderr).toContain('400 VALIDATION_FAILED');
+  });
+
   it('shows what gets weaker and how to confirm it, and publishes nothing', async () => {
     await put({ capabilities: [gate] });
     const { code, stdout, stderr } = await put({ capabilities: [{ action: 'open_gate' }] });

@@ -28,6 +28,8 @@ describe('POST /device/register', () => {
       room_id: mine.roomId,
       key_version: 1,
       signing_alg: 'hmac-sha256',
+      category: 'light',
+      manifest_version: 1,
       mqtt_url: service.services.settings.mqttUrl,
       cloud_public_keys: service.services.settings.cloudPublicKeys,
     });
@@ -41,6 +43,16 @@ describe('POST /device/register', () => {
     const journal = await service.services.store.actors.journal({ kind: 'device', id }, 100);
     const stored = await service.services.store.actors.load('device', [id]);
     expect(JSON.stringify([shown.map((one) => one.body), journal, stored, service.errors])).not.toContain(secret);
+  });
+
+  it('gives a device the actions of the category that is named, whatever its type, and returns it', async () => {
+    const plug = await mine.register({ device_type: 'esp32 plug', category: 'switch' });
+    expect(plug).toMatchObject({ category: 'switch', manifest_version: 1 });
+    const { body } = await mine.call('GET', `/devices/${plug.device_id}/manifest`);
+    expect(body.category).toBe('switch');
+    expect(body.capabilities[0]).toMatchObject({ action: 'turn_on', expectedState: { on: true } });
+    expect(await mine.register({ device_type: 'smart_light', category: 'lock' })).toMatchObject({ category: 'lock' });
+    expect(await mine.register({ device_type: 'esp32' })).toMatchObject({ category: null, manifest_version: null });
   });
 
   it('stores an HMAC secret sealed and bound to its context', async () => {
@@ -69,6 +81,7 @@ describe('POST /device/register', () => {
     ['no device_type', { device_type: undefined }, 400, 'VALIDATION_FAILED'],
     ['a device_type of blanks', { device_type: '  ' }, 400, 'VALIDATION_FAILED'],
     ['an unknown field', { colour: 'red' }, 400, 'VALIDATION_FAILED'],
+    ['an unknown category', { category: 'boat' }, 400, 'VALIDATION_FAILED'],
     ['an unknown algorithm', { signing_alg: 'none' }, 400, 'VALIDATION_FAILED'],
     ['a public key with HMAC', { public_key: publicKey() }, 400, 'VALIDATION_FAILED'],
     ['a public key that is none', { signing_alg: 'ed25519', public_key: 'AAAA' }, 400, 'VALIDATION_FAILED'],

@@ -139,6 +139,31 @@ describe('POST /devices/{deviceId}/manifest', () => {
     expect(answer.body.errors.length).toBeGreaterThan(0);
   });
 
+  it('of a category alone gives the device the one of the registry, which its own can replace and it can replace', async () => {
+    const { device_id: id } = await mine.register({ device_type: 'esp32' });
+    const path = `/devices/${id}/manifest`;
+    const adopted = await mine.call('POST', path, { category: 'switch' });
+    expect([adopted.status, adopted.body.category, adopted.body.version]).toEqual([201, 'switch', 1]);
+    const known = (await mine.call('GET', '/manifest/types')).body.categories.switch;
+    expect(adopted.body.capabilities.map(({ action }: { action: string }) => action)).toEqual(known);
+    expect(adopted.body.capabilities[0]).toMatchObject({ action: 'turn_on', expectedState: { on: true } });
+    expect((await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' })).status).toBe(202);
+    expect((await mine.call('POST', path, own())).body).toMatchObject({
+      version: 2,
+      capabilities: [{ action: 'sing' }],
+    });
+    const back = await mine.call('PUT', path, { category: 'light', version: 2 });
+    expect([back.status, back.body.category, back.body.version]).toEqual([200, 'light', 3]);
+    expect((await mine.call('GET', path)).body).toEqual(back.body);
+  });
+
+  it('needs capabilities or a known category', async () => {
+    const { device_id: id } = await mine.register({ device_type: 'esp32' });
+    const empty = await mine.call('POST', `/devices/${id}/manifest`, {});
+    expect(empty.body).toMatchObject({ code: 'VALIDATION_FAILED', errors: [{ path: 'capabilities' }] });
+    expect((await mine.call('POST', `/devices/${id}/manifest`, { category: 'boat' })).status).toBe(400);
+  });
+
   it('requires the role admin and an active device of the tenant', async () => {
     const { device_id: id } = await mine.register();
     const { device_id: theirs } = await other.register();
