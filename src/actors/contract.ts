@@ -1,3 +1,4 @@
+import type { ConnectionEvent } from '../domain/connection-event.ts';
 import type { Telemetry } from '../domain/telemetry.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { ContextParts, MachineEvent, Snapshot } from '../machines/definition.ts';
@@ -174,6 +175,10 @@ export interface DeviceSessions {
   count(): number;
   /** Records a verified message: `last_seen`, battery, telemetry and the silence timeout. It causes no commit. */
   recordActivity(deviceId: Uuid, activity: { at: number; battery?: number; telemetry?: Telemetry }): void;
+  /** Adds to the device's connection history, whose other entries are presence changes. */
+  recordConnection(deviceId: Uuid, event: ConnectionEvent): void;
+  /** Entries of the connection history that are not flushed to the store yet, newest first. */
+  connections(deviceId: Uuid): readonly ConnectionEvent[];
   /** Counts a rejected message. */
   recordRefusal(deviceId: Uuid): void;
   lastSeen(deviceId: Uuid): number | undefined;

@@ -1,5 +1,6 @@
 import { type Clock, elapsedOf } from '../domain/clock.ts';
 import type { CollectionSizes } from '../domain/collection-sizes.ts';
+import { type ConnectionEvent, mergeConnectionEvents } from '../domain/connection-event.ts';
 import type { Log } from '../domain/log.ts';
 import { type OwnedShards, shardOf } from '../domain/shards.ts';
 import type { Telemetry } from '../domain/telemetry.ts';
@@ -32,14 +33,16 @@ interface Unflushed {
   battery?: number;
   telemetry?: Telemetry;
   refusals?: number;
+  /** Newest first. */
+  connections?: readonly ConnectionEvent[];
   /** Last use of each session key, by version. */
   keys?: Map<number, EpochMs>;
 }
 
 /**
  * Device presence: the open sessions, and when each device was last seen. Only offline ↔ online is a commit;
- * `last_seen`, battery, telemetry and the count of rejected messages are flushed in batches, and a crash may lose their
- * last seconds.
+ * `last_seen`, battery, telemetry, connection history and the count of rejected messages are flushed in batches, and a crash
+ * may lose their last seconds.
  */
 export class Presence implements DeviceSessions {
   readonly #sessions = new Map<Uuid, TrackedSession>();
@@ -70,6 +73,9 @@ export class Presence implements DeviceSessions {
     this.#limits = parts.limits;
     this.#log = parts.log;
     this.#shards = parts.shards;
+    this.#supervisor.subscribe('device.presence', ({ deviceId, online, at }) =>
+      this.recordConnection(deviceId, { at, event: online ? 'online' : 'offline' }),
+    );
     // A command dispatched just before the subscription was granted would otherwise wait for the next session.
     this.#supervisor.subscribe('command.changed', ({ status, deviceId, commandId }) => {
       if (status !== 'dispatched') return;
@@ -169,6 +175,16 @@ export class Presence implements DeviceSessions {
       this.#unflushed.set(deviceId, row);
     }
     recordReported(row, activity);
+  }
+
+  recordConnection(deviceId: Uuid, event: ConnectionEvent): void {
+    const row = this.#unflushed.get(deviceId) ?? { lastSeen: 0 };
+    this.#unflushed.set(deviceId, row);
+    row.connections = mergeConnectionEvents([event], row.connections ?? []);
+  }
+
+  connections(deviceId: Uuid): readonly ConnectionEvent[] {
+    return this.#unflushed.get(deviceId)?.connections ?? [];
   }
 
   recordRefusal(deviceId: Uuid): void {
@@ -332,6 +348,8 @@ function mergeUnflushed(before: Unflushed, since: Unflushed | undefined): Unflus
   const merged: Unflushed = { ...before, ...since, lastSeen: since.lastSeen || before.lastSeen };
   if (before.refusals && since.refusals) merged.refusals = before.refusals + since.refusals;
   if (before.telemetry && since.telemetry) merged.telemetry = { ...before.telemetry, ...since.telemetry };
+  if (before.connections && since.connections)
+    merged.connections = mergeConnectionEvents(since.connections, before.connections);
   if (before.keys && since.keys) merged.keys = new Map([...before.keys, ...since.keys]);
   return merged;
 }

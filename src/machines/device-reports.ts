@@ -84,10 +84,9 @@ export function applyHello(context: DeviceContext, event: DeviceEventOf<'hello.r
   const { keyVersion } = context.fixed;
   const { replay } = context.live;
   const isNewFirmware = firmware !== undefined && firmware !== context.fixed.firmware;
-  const outputs: Output[] = [
-    { type: 'hello.accepted', lastSequence: replay.highest, keyVersion },
-    ...telemetryIn(context, event),
-  ];
+  const change = isNewFirmware && { previousFirmware: context.fixed.firmware };
+  const hello: Output = { type: 'hello.accepted', lastSequence: replay.highest, keyVersion, ...change };
+  const outputs: Output[] = [hello, ...telemetryIn(context, event)];
   if (firmware !== undefined) {
     for (const watch of watches) notifyFirmwareWatch(outputs, context.fixed.id, firmware, watch);
   }

@@ -136,7 +136,8 @@ export type VolatileOutput =
   /** Replies to the message that caused the transition. `applied`: the part of a late report that changed the twin. */
   | { type: 'message.accepted'; repeat: boolean; applied?: JsonObject }
   | { type: 'message.refused'; code: MessageRefusalCode }
-  | { type: 'hello.accepted'; lastSequence: number; keyVersion: number }
+  /** `previousFirmware` is set if the `hello` named another version than the one before; null without one before. */
+  | { type: 'hello.accepted'; lastSequence: number; keyVersion: number; previousFirmware?: string | null }
   /** Writes the command to the session. The write and its session are committed before. */
   | {
       type: 'command.write';

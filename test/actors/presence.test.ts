@@ -184,6 +184,26 @@ describe('presence', () => {
     ]);
   });
 
+  it('writes the connection history, newest first, and keeps what was not written', async () => {
+    const { sessions } = runtime;
+    const flush = memory.store.devices.flushPresence;
+    sessions.recordConnection('d1', { at: 1, event: 'hello', firmware: '1.0.0' });
+    memory.store.devices.flushPresence = () => Promise.reject(new StoreUnavailable('gone'));
+    await sessions.flush();
+    memory.store.devices.flushPresence = flush;
+    runtime.eventBus.emit({ type: 'device.presence', tenantId: 't', deviceId: 'd1', online: true, at: 2 });
+    const known = [
+      { at: 2, event: 'online' },
+      { at: 1, event: 'hello', firmware: '1.0.0' },
+    ];
+    expect(sessions.connections('d1')).toEqual(known);
+    await sessions.flush();
+    expect(memory.flushed).toMatchObject([{ deviceId: 'd1', lastSeen: 0, connections: known }]);
+    expect(sessions.connections('d1')).toEqual([]);
+    for (let at = 0; at < 50; at++) sessions.recordConnection('d1', { at, event: 'offline' });
+    expect(sessions.connections('d1').map(({ at }) => at)).toEqual(Array.from({ length: 20 }, (_, n) => 49 - n));
+  });
+
   it('keeps the latest of each member of telemetry, in memory and in what is written', async () => {
     const { sessions } = runtime;
     const flush = memory.store.devices.flushPresence;

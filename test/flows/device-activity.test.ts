@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Device } from '../edges/mqtt/client.ts';
+import { eventually } from '../support/clock.ts';
 import { register } from '../support/device.ts';
 import { connectRawDevice } from '../support/raw-device.ts';
-import { startService, type TestService } from '../support/service.ts';
+import { type ApiClient, startService, type TestService } from '../support/service.ts';
 
 let at: TestService;
 let owner: Awaited<ReturnType<TestService['owner']>>;
@@ -98,4 +99,39 @@ it('the activity of a device is deleted with its revocation', async () => {
   expect((await activityOf(id)).messages).toHaveLength(1);
   await owner.post(`/v1/device/${id}/revoke`, {});
   expect(await activityOf(id)).toMatchObject({ messages: [], properties: {} });
+});
+
+it('the connection history has online, hello, firmware and offline, and is kept over a restart', async () => {
+  const registered = await register(owner);
+  const id = registered.device_id;
+  const device = await connectRawDevice(at, registered);
+  const hello = { protocol: 'PROTO/3.1', firmware: '1.0.0' };
+  await device.send('hello', hello);
+  await device.send('hello', hello);
+  await device.send('hello', { ...hello, firmware: '1.1.0' });
+  device.mqtt.end(true);
+  const history = async (caller: ApiClient) => {
+    const { activity } = (await caller.get(`/v1/devices/${id}/activity`)).body;
+    return activity.connections.map(({ at: _, ...event }: { at: string }) => Object.values(event));
+  };
+  await eventually(async () => (await history(owner))[0]?.[0] === 'offline');
+  const first = [
+    ['hello', '1.0.0', null],
+    ['firmware', '1.0.0', null],
+  ];
+  const known = await history(owner);
+  expect(known.slice(0, 4)).toEqual([
+    ['offline', null, null],
+    ['firmware', '1.1.0', '1.0.0'],
+    ['hello', '1.1.0', null],
+    ['hello', '1.0.0', null],
+  ]);
+  // The first message makes the device online, in the same commit.
+  expect(known.slice(4)).toEqual(expect.arrayContaining([...first, ['online', null, null]]));
+  expect(known).toHaveLength(7);
+  const { dataDir } = at;
+  const { token } = owner;
+  await at.service.stop();
+  at = await startService({ DATA_DIR: dataDir });
+  expect(await history(at.api(token))).toEqual(known);
 });

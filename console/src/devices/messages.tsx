@@ -4,6 +4,47 @@ import { counted, humanize } from '../ui/text-format.ts';
 import { Time } from '../ui/time.tsx';
 import { useDeviceActivity } from './twin.tsx';
 
+type Connection = NonNullable<ReturnType<typeof useDeviceActivity>['data']>['activity']['connections'][number];
+
+/** When the device connected and disconnected, and its changes of firmware. */
+export function Connections({ id }: { id: string }) {
+  const { data } = useDeviceActivity(id);
+  if (data === undefined || data.activity.connections.length === 0) return null;
+  return (
+    <section className="card" aria-labelledby="connections">
+      <header>
+        <h2 id="connections">Connection history</h2>
+      </header>
+      <Table label="Connection history" columns={['Time', 'Event']}>
+        {data.activity.connections.map((one, index) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: two entries may be identical
+          <tr key={`${one.at} ${one.event} ${index}`}>
+            <td>
+              <Time at={one.at} exact />
+            </td>
+            <td>{connectionText(one)}</td>
+          </tr>
+        ))}
+      </Table>
+    </section>
+  );
+}
+
+function connectionText({ event, firmware, previous_firmware }: Connection) {
+  switch (event) {
+    case 'online':
+      return <Pill tone="good">online</Pill>;
+    case 'offline':
+      return <Pill tone="quiet">offline</Pill>;
+    case 'hello':
+      return firmware === null ? 'Hello' : `Hello, firmware ${firmware}`;
+    case 'firmware':
+      return previous_firmware === null
+        ? `Firmware ${firmware} reported for the first time`
+        : `Firmware changed from ${previous_firmware} to ${firmware}`;
+  }
+}
+
 /** Recent messages of a device, and its rejected ones. */
 export function Messages({ id }: { id: string }) {
   const { data, error, refetch } = useDeviceActivity(id);

@@ -13,7 +13,7 @@ import { DeviceChanges } from './device-changes.tsx';
 import { type DeviceRecord, deviceNameOf } from './device-name.tsx';
 import { DeviceKeys } from './keys.tsx';
 import { DeviceManifest } from './manifest.tsx';
-import { Messages } from './messages.tsx';
+import { Connections, Messages } from './messages.tsx';
 import { DeviceTags } from './tags.tsx';
 import { TelemetryFacts } from './telemetry.tsx';
 import { DeviceTwin } from './twin.tsx';
@@ -67,7 +67,10 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
         </div>
       </div>
       <div className="device-parts">
-        <Messages id={id} />
+        <div>
+          <Connections id={id} />
+          <Messages id={id} />
+        </div>
         {may('admin') && <DeviceKeys id={id} />}
       </div>
       <DeviceManifest id={id} />

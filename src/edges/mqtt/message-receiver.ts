@@ -243,7 +243,10 @@ export class MessageReceiver implements ReceivedMessageHandler {
     for (const output of reply.outputs) {
       if (output.type === 'message.refused') this.#refuse(received, output.code);
       else if (output.type === 'message.accepted') this.#accept(received, output);
-      else if (output.type === 'hello.accepted') this.#sendHelloAck(received, output);
+      else if (output.type === 'hello.accepted') {
+        this.#recordHello(received, output);
+        this.#sendHelloAck(received, output);
+      }
     }
     if (event?.type !== 'ack.reported') session.completeMessage(received);
     else {
@@ -268,6 +271,17 @@ export class MessageReceiver implements ReceivedMessageHandler {
     if (repeat || packet === null) return;
     const { topic, payload, qos } = packet;
     publishToUsers(this.#parts.userSessions, { tenantId: session.tenantId, topic, payload, qos });
+  }
+
+  #recordHello(
+    { session, event, at }: ReceivedMessage,
+    { previousFirmware }: { previousFirmware?: string | null },
+  ): void {
+    const { sessions } = this.#parts.services;
+    const firmware = event?.type === 'hello.received' ? (event.firmware ?? null) : null;
+    sessions.recordConnection(session.deviceId, { at, event: 'hello', firmware });
+    if (firmware === null || previousFirmware === undefined) return;
+    sessions.recordConnection(session.deviceId, { at, event: 'firmware', firmware, previous: previousFirmware });
   }
 
   #sendHelloAck(received: ReceivedMessage, hello: { lastSequence: number; keyVersion: number }): void {

@@ -1,5 +1,12 @@
 import { z } from 'zod';
+import {
+  type ConnectionEvent,
+  connectionEventNames,
+  MAX_CONNECTION_EVENTS,
+  mergeConnectionEvents,
+} from '../../domain/connection-event.ts';
 import { iso } from '../../domain/iso-time.ts';
+import { jsonEqual } from '../../domain/json/value.ts';
 import { done, messageRefusalCodes } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import { deviceChannels } from '../../protocol/topics.ts';
@@ -17,6 +24,15 @@ const message = z.object({
   code: z.enum(messageRefusalCodes).nullable().meta({ description: 'Why it was refused' }),
 });
 
+const connection = z.object({
+  at: isoTime,
+  event: z.enum(connectionEventNames).meta({
+    description: '`firmware` follows a `hello` that named another version than the one before',
+  }),
+  firmware: z.string().nullable().meta({ description: 'The version that a `hello` named' }),
+  previous_firmware: z.string().nullable(),
+});
+
 const activity = z
   .object({
     device_id: uuid,
@@ -27,6 +43,9 @@ const activity = z
     properties: z
       .record(z.string(), isoTime)
       .meta({ description: 'When each property of the state was last reported, if it was since then' }),
+    connections: z.array(connection).meta({
+      description: `The last ${MAX_CONNECTION_EVENTS} changes of its connection, newest first; kept over restarts`,
+    }),
     messages: z.array(message).meta({ description: 'The last 20 messages, newest first, without their content' }),
     refused: z.int().meta({ description: 'Number of refused messages since registration; updated every few seconds' }),
   })
@@ -51,19 +70,23 @@ export const getDeviceActivity = operation({
         since: '2026-03-01T08:00:00.000Z',
         state_at: AT,
         properties: { brightness: AT },
+        connections: [{ at: AT, event: 'online', firmware: null, previous_firmware: null }],
         messages: [{ at: AT, channel: 'state', sequence_number: 12, outcome: 'accepted', code: null }],
         refused: 0,
       },
     },
   },
-  needs: ['actors', 'deviceActivity', 'store'],
+  needs: ['actors', 'deviceActivity', 'sessions', 'store'],
   async run(services, { input, caller }) {
     const found = await findDevice(services, caller, input.id);
     if (!found.ok) return found;
     const { id, tenantId } = found.value.snapshot.context.fixed;
     const { reported, state } = found.value.snapshot.context.live;
-    const { deviceActivity, store } = services;
+    const { deviceActivity, sessions, store } = services;
+    // Before the query, because a flush in between moves entries from memory to the store.
+    const latest = sessions.connections(id);
     const refused = (await store.devices.lastSeen([id])).get(id)?.refusals ?? 0;
+    const connections = withoutRepeats(latest, await store.devices.connections(id));
     const ref = { tenantId, deviceId: id };
     const times = deviceActivity.propertyTimes(ref);
     const named = Object.keys(state).flatMap((name) => {
@@ -80,9 +103,24 @@ export const getDeviceActivity = operation({
       since: iso(deviceActivity.since),
       state_at: reported.at === null ? null : iso(reported.at),
       properties: Object.fromEntries(named),
+      connections: connections.map(connectionBody),
       messages,
       refused,
     };
     return done({ body: { activity: body } });
   },
+});
+
+/** Entries that a flush has stored since they were read from memory are in both lists. */
+const withoutRepeats = (latest: readonly ConnectionEvent[], stored: readonly ConnectionEvent[]): ConnectionEvent[] =>
+  mergeConnectionEvents(
+    latest.filter((one) => !stored.some((known) => jsonEqual(one, known))),
+    stored,
+  );
+
+const connectionBody = (one: ConnectionEvent): z.infer<typeof connection> => ({
+  at: iso(one.at),
+  event: one.event,
+  firmware: 'firmware' in one ? one.firmware : null,
+  previous_firmware: 'previous' in one ? one.previous : null,
 });

@@ -1,3 +1,4 @@
+import type { ConnectionEvent } from '../../domain/connection-event.ts';
 import type { Position } from '../../domain/cursor.ts';
 import type { KeyRestriction } from '../../domain/key-restriction.ts';
 import type { Manifest } from '../../domain/manifest.ts';
@@ -64,6 +65,8 @@ export interface PresenceFlush {
   battery?: number;
   /** Members that were reported; the others keep their values. */
   telemetry?: Telemetry;
+  /** To add to the device's connection history, newest first. */
+  connections?: readonly ConnectionEvent[];
   /** Number of rejected messages to add to the device's count. */
   refusals?: number;
   /** Key versions that the device signed in with. */
@@ -112,6 +115,8 @@ export interface DeviceStore {
   flushPresence(rows: readonly PresenceFlush[]): Promise<void>;
   /** Devices without a message so far are left out. */
   lastSeen(ids: readonly Uuid[]): Promise<Map<Uuid, DeviceLastSeen>>;
+  /** The connection history of a device, newest first; at most `MAX_CONNECTION_EVENTS`. */
+  connections(deviceId: Uuid): Promise<readonly ConnectionEvent[]>;
   /** Devices of these shards that are stored as online. */
   online(shards?: OwnedShards): Promise<Uuid[]>;
   /** Full reported states, for the snapshot that opens a WebSocket subscription. */

@@ -10,7 +10,7 @@ import type { DeviceCounts } from './device-counts.ts';
 import { keyHistoryOf, validKeys } from './device-keys.ts';
 import { containing, listTags, taggedDevices } from './device-tags.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
-import { flushPresence, lastSeen } from './presence.ts';
+import { connectionsOf, flushPresence, lastSeen } from './presence.ts';
 import { inShards } from './shard-condition.ts';
 
 /** Select list of a `DeviceRow`, with the names of its members. */
@@ -246,6 +246,7 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
 
     flushPresence: (rows) => flushPresence(database, rows),
     lastSeen: (wanted) => lastSeen(database, wanted),
+    connections: (deviceId) => connectionsOf(database, deviceId),
     online(shards) {
       const { suffix, condition, values } = inShards(shards, shardInSql('tenant_id'), 1);
       return ids(`devices_online${suffix}`, `online and not deleted${condition}`, values, null);

@@ -34,6 +34,7 @@ import { unboundSubjects } from './migrations/0041-unbound-subjects.ts';
 import { keyGraceMigration } from './migrations/0045-key-grace.ts';
 import { deviceTags } from './migrations/0046-device-tags.ts';
 import { deviceTelemetryMigration } from './migrations/0047-device-telemetry.ts';
+import { deviceConnectionsMigration } from './migrations/0048-device-connections.ts';
 import { agentTokenUsers } from './migrations/0053-agent-token-users.ts';
 
 export interface Migration {
@@ -97,6 +98,7 @@ export const migrations: readonly Migration[] = [
   { id: 45, name: 'key grace', sql: keyGraceMigration, change: 'expand' },
   { id: 46, name: 'device tags', sql: deviceTags, change: 'expand' },
   { id: 47, name: 'device telemetry', sql: deviceTelemetryMigration, change: 'expand' },
+  { id: 48, name: 'device connections', sql: deviceConnectionsMigration, change: 'expand' },
   { id: 53, name: 'agent token users', sql: agentTokenUsers, change: 'expand' },
 ];
 

@@ -1,3 +1,4 @@
+import { type ConnectionEvent, MAX_CONNECTION_EVENTS } from '../../domain/connection-event.ts';
 import type { Telemetry } from '../../domain/telemetry.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { DeviceLastSeen } from '../contract/devices.ts';
@@ -20,7 +21,7 @@ export async function flushPresence(database: Database, rows: readonly PresenceF
     text: `with given as (
         select * from jsonb_to_recordset($1::jsonb)
           as r("deviceId" uuid, "lastSeen" bigint, battery double precision, telemetry jsonb,
-            refusals bigint, keys jsonb)),
+            connections jsonb, refusals bigint, keys jsonb)),
       used as (
         select k.device_id, k.key_version, u."usedAt" from given g
         cross join lateral jsonb_to_recordset(g.keys) as u(version integer, "usedAt" bigint)
@@ -28,7 +29,14 @@ export async function flushPresence(database: Database, rows: readonly PresenceF
         where u."usedAt" > coalesce(k.last_used_at, 0) for update of k skip locked),
       keys as (
         update device_keys k set last_used_at = u."usedAt" from used u
-        where k.device_id = u.device_id and k.key_version = u.key_version)
+        where k.device_id = u.device_id and k.key_version = u.key_version),
+      connected as (
+        insert into device_connections as c (device_id, events)
+        select "deviceId", connections from given where connections is not null order by "deviceId"
+        on conflict (device_id) do update set events = (
+          select jsonb_agg(entry order by n) from (
+            select entry, n from jsonb_array_elements(excluded.events || c.events) with ordinality as e(entry, n)
+            order by n limit ${MAX_CONNECTION_EVENTS}) newest))
       insert into presence as p (device_id, last_seen, battery, telemetry, refusals)
       select "deviceId", "lastSeen", battery, telemetry, coalesce(refusals, 0) from given order by "deviceId"
       on conflict (device_id) do update set
@@ -58,4 +66,14 @@ export async function lastSeen(database: Database, ids: readonly Uuid[]): Promis
     values: [idArray(ids)],
   });
   return new Map(rows.map(({ device_id, last_seen: at, ...reported }) => [device_id, { lastSeen: at, ...reported }]));
+}
+
+/** The connection history of a device, newest first. */
+export async function connectionsOf(database: Database, deviceId: Uuid): Promise<readonly ConnectionEvent[]> {
+  const [row] = await database.read<{ events: readonly ConnectionEvent[] }>({
+    name: 'device_connections_of',
+    text: 'select events from device_connections where device_id = $1',
+    values: [deviceId],
+  });
+  return row?.events ?? [];
 }

@@ -355,6 +355,7 @@ export class EdgeHarness {
       recordActivity: (deviceId: string, { battery }: { battery?: number }) => {
         this.seen.push({ deviceId, ...(battery === undefined ? {} : { battery }) });
       },
+      recordConnection: () => {},
       recordRefusal: () => {
         this.refusals += 1;
       },

@@ -192,6 +192,21 @@ eachStore('devices', (backend) => {
       expect(await presence(id)).toEqual({ lastSeen: 60, battery: 79, telemetry: null, refusals: 3 });
     });
 
+    it('have their last 20 connection events, newest first', async () => {
+      const id = newId();
+      const events = (from: number, to: number) =>
+        Array.from({ length: from - to + 1 }, (_, n) => ({ at: from - n, event: 'online' as const }));
+      expect(await devices().connections(id)).toEqual([]);
+      await devices().flushPresence([{ deviceId: id, lastSeen: 1, connections: events(3, 1) }]);
+      await devices().flushPresence([{ deviceId: id, lastSeen: 2 }]);
+      expect(await devices().connections(id)).toEqual(events(3, 1));
+      await devices().flushPresence([{ deviceId: id, lastSeen: 0, connections: events(15, 4) }]);
+      expect(await devices().connections(id)).toEqual(events(15, 1));
+      await devices().flushPresence([{ deviceId: id, lastSeen: 0, connections: events(25, 16) }]);
+      expect(await devices().connections(id)).toEqual(events(25, 6));
+      expect(await presence(id)).toMatchObject({ lastSeen: 2 });
+    });
+
     it('have the latest of each member of their telemetry', async () => {
       const id = newId();
       const flush = (telemetry: object) => devices().flushPresence([{ deviceId: id, lastSeen: 1, telemetry }]);

@@ -1,4 +1,5 @@
 import type { ChangeRequest } from '../../../src/domain/change-request.ts';
+import type { ConnectionEvent } from '../../../src/domain/connection-event.ts';
 import type { BoundSubject, DeviceCa, DeviceCertificate } from '../../../src/domain/device-ca.ts';
 import type { Memory } from '../../../src/domain/memory.ts';
 import type { Proposal } from '../../../src/domain/proposal.ts';
@@ -72,6 +73,8 @@ const tables = (undo: UndoLog) => ({
   /** By `tenant/tag/device`. */
   deviceTags: new Table<{ tenantId: Uuid; tag: string; deviceId: Uuid }>(undo),
   presence: new Table<PresenceRow>(undo),
+  /** By device, newest first. */
+  deviceConnections: new Table<readonly ConnectionEvent[]>(undo),
   /** By principal, method, path and key. */
   idempotency: new Table<IdempotencyRow>(undo),
   users: new Table<User>(undo),

@@ -213,6 +213,9 @@ export const deviceStore = (session: Session): DeviceStore => ({
       [...new Set(ids)].flatMap((id) => tables.manifests.get(id) ?? []),
     ),
 
+  connections: (deviceId) =>
+    session.read('devices.connections', [deviceId], (tables, deviceId) => tables.deviceConnections.get(deviceId) ?? []),
+
   flushPresence: (rows) => session.write('devices.flushPresence', [rows], flushPresence),
 
   lastSeen: (ids) =>

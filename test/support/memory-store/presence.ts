@@ -1,3 +1,4 @@
+import { mergeConnectionEvents } from '../../../src/domain/connection-event.ts';
 import type { PresenceFlush } from '../../../src/store/contract.ts';
 import { bigint, double, nullable, refuse, rowOf, uuid } from './columns.ts';
 import type { PresenceRow, Tables } from './database.ts';
@@ -20,6 +21,10 @@ export function flushPresence(tables: Tables, rows: readonly PresenceFlush[]): v
       telemetry: flushed.telemetry ? { ...before?.telemetry, ...flushed.telemetry } : (before?.telemetry ?? null),
       refusals: (before?.refusals ?? 0) + row.refusals,
     });
+    if (flushed.connections) {
+      const known = tables.deviceConnections.get(deviceId) ?? [];
+      tables.deviceConnections.set(deviceId, mergeConnectionEvents(flushed.connections, known));
+    }
     markKeysUsed(tables, flushed);
   }
 }

@@ -250,6 +250,10 @@ const telemetry = fc.record(
   { requiredKeys: [] },
 );
 
+const connections = fc.array(fc.record({ at: moment, event: fc.constantFrom('online' as const, 'offline' as const) }), {
+  maxLength: 8,
+});
+
 const presence = fc
   .uniqueArray(
     fc.tuple(
@@ -259,18 +263,20 @@ const presence = fc
       few,
       fc.array(fc.tuple(few, moment), { maxLength: 2 }),
       fc.option(telemetry),
+      connections,
     ),
     { maxLength: 3, selector: ([n]) => n },
   )
   .map(
     (flushes): CallFactory =>
       (model) => {
-        const rows = flushes.map(([n, lastSeen, battery, refusals, keys, reported]) => ({
+        const rows = flushes.map(([n, lastSeen, battery, refusals, keys, reported, events]) => ({
           deviceId: model.id('device', n) as Uuid,
           lastSeen,
           refusals,
           ...(battery !== null && { battery }),
           ...(reported !== null && { telemetry: reported }),
+          ...(events.length > 0 && { connections: events }),
           keys: [...new Map(keys)].map(([version, usedAt]) => ({ version, usedAt })),
         }));
         return { name: `flushPresence ${JSON.stringify(rows)}`, run: ({ devices }) => devices.flushPresence(rows) };

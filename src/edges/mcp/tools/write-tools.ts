@@ -11,7 +11,15 @@ import { ADDITIVE, DESTRUCTIVE, defineOperationTool } from './tool.ts';
 /** Without the secret: everything that a model reads may be disclosed to others. */
 const withoutSecret = registerDevice.output.extend({
   device_secret: z.null().meta({ description: 'Always null: secrets are not returned by tools' }),
+  next_step: z
+    .string()
+    .nullable()
+    .meta({ description: 'The action of an admin without which the device cannot connect; null if none is needed' }),
 });
+
+/** A device that was registered without a public key has a secret that was not shown. */
+export const secretStep = (id: string): string =>
+  `An admin gets the first secret of the device with POST /v1/device/${id}/rotate-secret, twinkeep devices rotate ${id}, or Rotate key on the page of the device in the console. It is shown once and has to be stored on the device.`;
 
 const provisionDevice = defineOperationTool({
   name: 'provision_device',
@@ -20,8 +28,18 @@ const provisionDevice = defineOperationTool({
     'Registers a device. With public_key (and signing_alg ed25519) the device is ready at once, with its own key pair. Without it, the secret is not returned here: an admin gets the first one with POST /v1/device/{id}/rotate-secret.',
   annotations: ADDITIVE,
   operation: registerDevice,
-  view: { schema: withoutSecret, of: (registered) => ({ ...registered, device_secret: null }) },
-  summary: () => 'The device is registered. Its secret is not returned here.',
+  view: {
+    schema: withoutSecret,
+    of: (registered) => ({
+      ...registered,
+      device_secret: null,
+      next_step: registered.device_secret === null ? null : secretStep(registered.device_id),
+    }),
+  },
+  summary: ({ next_step }) =>
+    next_step === null
+      ? 'The device is registered and can connect with its own key.'
+      : `The device is registered. Its secret is not returned here. ${next_step}`,
 });
 
 const WAITS_HINT =

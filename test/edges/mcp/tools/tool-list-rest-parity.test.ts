@@ -2,6 +2,7 @@ import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { tools } from '../../../../src/edges/mcp/tools/tool-list.ts';
+import { secretStep } from '../../../../src/edges/mcp/tools/write-tools.ts';
 import { eventually } from '../../../support/clock.ts';
 import type { CallResult, HttpService } from '../../../support/http-service.ts';
 import { callTool, codeOf, mcpClient, structured } from '../../../support/mcp.ts';
@@ -162,8 +163,8 @@ const rows: Row[] = [
     tool: 'provision_device',
     args: ({ tenancy }) => ({ device_type: 'smart_light', home_id: tenancy.homeId, name: 'New' }),
     rest: (args) => ['POST', '/device/register', args],
-    // The only result that differs: the tool does not return the secret.
-    shows: (body) => ({ ...body, device_secret: null }),
+    // The only result that differs: the tool returns the next step in place of the secret.
+    shows: (body) => ({ ...body, device_secret: null, next_step: secretStep(body.device_id) }),
     refused: { NOT_FOUND: { device_type: 'smart_light', home_id: NOWHERE } },
   },
   {

@@ -259,13 +259,18 @@ describe.each(transports)('over %s', (transport) => {
     it('register a device without ever showing a secret', async () => {
       const made = await call('provision_device', { device_type: 'smart_light', home_id: mine.homeId, name: 'New' });
       expect(made).toMatchObject({ status: 'registered', device_secret: null, initial_sequence: 1 });
+      expect(made.next_step).toContain(`POST /v1/device/${made.device_id}/rotate-secret`);
       expect((await byRest(`/devices/${made.device_id}`)).device.name).toBe('New');
       const { status, body } = await mine.call('POST', `/device/${made.device_id}/rotate-secret`, {});
       expect([status, body.new_secret]).toEqual([200, expect.stringMatching(/^[\w-]{43}$/)]);
 
       const public_key = '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo';
       const ready = { device_type: 'smart_light', home_id: mine.homeId, signing_alg: 'ed25519', public_key };
-      expect(await call('provision_device', ready)).toMatchObject({ device_secret: null, signing_alg: 'ed25519' });
+      expect(await call('provision_device', ready)).toMatchObject({
+        device_secret: null,
+        signing_alg: 'ed25519',
+        next_step: null,
+      });
       expect(await refused('provision_device', { ...ready, home_id: other.homeId })).toBe('NOT_FOUND');
       expect(await refused('provision_device', { home_id: mine.homeId })).toBe('VALIDATION_FAILED');
     });
