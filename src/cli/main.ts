@@ -1,10 +1,22 @@
 #!/usr/bin/env node
 import module from 'node:module';
 import { fileURLToPath } from 'node:url';
+import { installHint } from './install-hint.ts';
 
 // Before the modules are loaded: a later start takes half the time. Without write permission there is no cache.
 module.enableCompileCache?.(fileURLToPath(new URL('../../node_modules/.cache/twinkeep/compiled', import.meta.url)));
-const [{ processIo }, { run }] = await Promise.all([import('./io.ts'), import('./run.ts')]);
+
+async function load() {
+  try {
+    return await Promise.all([import('./io.ts'), import('./run.ts')]);
+  } catch (error) {
+    const hint = installHint(error);
+    if (hint === null) throw error;
+    process.stderr.write(`error: ${hint}\n`);
+    process.exit(1);
+  }
+}
+const [{ processIo }, { run }] = await load();
 
 // The reader of a pipe can close it (EPIPE), as in `twinkeep watch | head`.
 process.stdout.on('error', () => process.exit(0));

@@ -1,6 +1,7 @@
 import { CommanderError } from 'commander';
 import { ConfigError } from '../config/setting-readers.ts';
 import { exitCodes, RefusedError, UnreachableError, UsageError } from './errors.ts';
+import { installHint } from './install-hint.ts';
 import type { Io } from './io.ts';
 import { printProblem } from './print.ts';
 import { makeProgram } from './program.ts';
@@ -29,7 +30,7 @@ function reportError(io: Io, error: unknown): number {
     if (UNAUTHENTICATED.includes(error.problem.status)) io.err(io.errColors.dim(`  ${SIGN_IN_HINT}`));
     return exitCodes.refused;
   }
-  const text = error instanceof Error ? error.message : String(error);
+  const text = installHint(error) ?? (error instanceof Error ? error.message : String(error));
   io.err(`${red('error:')} ${text}`);
   if (error instanceof ConfigError || error instanceof UsageError) return exitCodes.usage;
   // The embedded store has one owner (contract §1). The class is in a layer that the CLI must not import.
