@@ -46,7 +46,7 @@ const tagsAmong = `select tag, count(*) as devices
   group by tag order by tag collate "C" limit $3`;
 
 /** The tags of the tenant's devices, or of those of `among`, in the order of their characters. */
-export async function listTags(
+export async function readTags(
   database: Database,
   tenantId: Uuid,
   limit: number,

@@ -8,7 +8,7 @@ import { countRows } from './count-rows.ts';
 import { type Database, idArray, type SqlValue } from './database.ts';
 import type { DeviceCounts } from './device-counts.ts';
 import { keyHistoryOf, validKeys } from './device-keys.ts';
-import { containing, listTags, taggedDevices } from './device-tags.ts';
+import { containing, readTags, taggedDevices } from './device-tags.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
 import { connectionsOf, flushPresence, lastSeen } from './presence.ts';
 import { inShards } from './shard-condition.ts';
@@ -172,7 +172,7 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
       });
     },
 
-    tags: (tenantId, limit, after, among) => listTags(database, tenantId, limit, after, among),
+    tags: (tenantId, limit, after, among) => readTags(database, tenantId, limit, after, among),
 
     inRoom: (tenantId, roomId, category) =>
       ids(
