@@ -6,6 +6,7 @@ import {
   LATE_ACK_MS,
   MAX_TIMEOUT_FACTOR,
 } from '../domain/command.ts';
+import { deviceErrorText } from '../domain/device-error-text.ts';
 import { defaultTimeoutS } from '../domain/gateway.ts';
 import { outcomeOf } from '../domain/plan.ts';
 import type { EpochMs, JsonObject, Milliseconds } from '../domain/values.ts';
@@ -262,10 +263,15 @@ export const canCountLateAck = (context: CommandContext, event: CommandEventOf<'
   isFromOwnDevice(context, event) && context.live.answer.strayWords < MAX_LATE_ACKS;
 
 export const announce = (context: CommandContext, { at }: Timestamped): Decided => {
-  const { tenantId, deviceId, id: commandId, origin } = context.fixed;
-  const { status } = context.live;
+  const { tenantId, deviceId, id: commandId, origin, refusal } = context.fixed;
+  const { status, answer } = context.live;
   const verification = context.live.verification.status;
-  const changed: Output = { type: 'command.changed', tenantId, deviceId, commandId, status, verification, at };
+  const changed: Output = {
+    ...{ type: 'command.changed', tenantId, deviceId, commandId, status, verification },
+    ...(answer.progress !== null && { progress: answer.progress }),
+    ...(refusal !== null && { refusal }),
+    at,
+  };
   const { plan } = origin;
   return plan !== null && isRelevantToPlan(context) ? emit(notifyPlan(context, plan), changed) : emit(changed);
 };
@@ -276,14 +282,18 @@ const isRelevantToPlan = ({ live: { status, verification } }: CommandContext): b
   (status === 'dispatched' && verification.status !== 'verified');
 
 function notifyPlan(
-  { fixed: { id: commandId, safetyClass, refusal }, live: { status, verification } }: CommandContext,
+  { fixed: { id: commandId, safetyClass, refusal }, live: { status, verification, answer } }: CommandContext,
   plan: PlanOrigin,
 ): Output {
   const critical = safetyClass === 'CRITICAL';
+  const deviceError = status === 'failed' ? deviceErrorText(answer.error) : null;
   return {
     type: 'actor.tell',
     to: { kind: 'plan', id: plan.id },
-    event: { type: 'command.moved', commandId, status, verification: verification.status, critical, refusal },
+    event: {
+      ...{ type: 'command.moved', commandId, status, verification: verification.status, critical, refusal },
+      ...(deviceError !== null && { deviceError }),
+    },
   };
 }
 

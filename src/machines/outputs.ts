@@ -62,6 +62,8 @@ export type MessageToPlan =
       verification: VerificationStatus;
       critical: boolean;
       refusal: { code: RefusalCode; detail: string } | null;
+      /** The device's error of a failed command, as `deviceErrorText` makes it. Absent: none, or a row of an earlier build. */
+      deviceError?: string;
     }
   | { type: 'tenant.suspended' }
   | { type: 'tenant.resumed' };
@@ -155,6 +157,10 @@ export type VolatileOutput =
       commandId: Uuid;
       status: CommandStatus;
       verification: VerificationStatus;
+      /** The last progress that the device reported, if any. */
+      progress?: Json;
+      /** Of a rejected command. */
+      refusal?: { code: RefusalCode; detail: string };
       at: EpochMs;
     }
   /** A confirmation was requested (`awaiting_confirmation`) or closed; `status` is the command's new status. */

@@ -86,7 +86,7 @@ export function suspend(context: PlanContext, event: PlanEventOf<'cognition.susp
   if (until <= event.at)
     return emitRefusal('CONFLICT', 'The context cannot be suspended: its request is more than a day old.');
   const update = resetPlannerDeadline(context, event);
-  updateCognition(update, { phase: 'suspended', dueAt: until });
+  updateCognition(update, { phase: 'suspended', dueAt: until, suspensionReason: event.reason });
   return finishUpdate(update);
 }
 

@@ -265,11 +265,14 @@ export function markSuspended(context: PlanContext): Decided {
 export const hasHeldSteps = ({ live: { steps } }: PlanContext): boolean => steps.some(({ ask }) => ask === 'held');
 export const hasStepsUnderWay = ({ live: { steps } }: PlanContext): boolean => steps.some(isUnderWay);
 
-function errorOf({ status, verification, refusal }: PlanEventOf<'command.moved'>): StepError {
+function errorOf({ status, verification, refusal, deviceError }: PlanEventOf<'command.moved'>): StepError {
   if (refusal !== null) return refusal;
   switch (status) {
     case 'failed':
-      return { code: 'FAILED', detail: 'The device reported a failure.' };
+      return {
+        code: 'FAILED',
+        detail: `The device reported a failure${deviceError === undefined ? '.' : `: ${deviceError}`}`,
+      };
     case 'expired':
       return { code: 'EXPIRED', detail: 'The command was not confirmed, or not sent to its device, in time.' };
     case 'cancelled':

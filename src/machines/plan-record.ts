@@ -75,6 +75,7 @@ const cognition = z.strictObject({
   overdue: z.boolean(),
   summary: z.string().nullable(),
   finalState: storedJsonObject.nullable(),
+  suspensionReason: z.string().exactOptional(),
   error: stepError,
   memories: list(shapingMemory).exactOptional(),
 });
@@ -215,6 +216,7 @@ const cognitionView = (one: PlanCognition): JsonObject => ({
   action: one.action && { ...one.action },
   ...{ proposal_id: one.proposalId, phase: one.phase, due_at: one.dueAt === null ? null : iso(one.dueAt) },
   ...{ summary: one.summary, final_state: one.finalState, error: one.error && { ...one.error } },
+  ...(one.suspensionReason !== undefined && { suspension_reason: one.suspensionReason }),
   ...(one.memories !== undefined && { memories: one.memories.map(memoryView) }),
 });
 

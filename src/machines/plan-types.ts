@@ -72,6 +72,8 @@ export interface PlanCognition extends ContextInput {
   /** The planner's final summary. */
   summary: string | null;
   finalState: JsonObject | null;
+  /** The planner's reason for its last suspension; absent: it was never suspended. */
+  suspensionReason?: string;
   /** Why planning failed. */
   error: StepError | null;
   /** The memories that shaped steps, as named by the planner; absent: none. */

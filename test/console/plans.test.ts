@@ -148,8 +148,7 @@ describe.runIf(hasChromium())('the plans in the console', () => {
       .getByRole('status')
       .getByText(/in reverse order; 1 done/)
       .waitFor();
-    await page.getByText('The device reported a failure.').waitFor();
-    await page.getByText('The device: the bulb is gone').waitFor();
+    await page.getByText('The device reported a failure: the bulb is gone').waitFor();
     await saveScreenshot(page, 'rollback');
     expect(await accessibility(page)).toEqual([]);
     slow.goOn();

@@ -89,6 +89,15 @@ describe('a command of a plan', () => {
     expect(planMessages(silent.fire().outputs)).toEqual([['timed_out', 'pending']]);
   });
 
+  it('sends the error text of its device to its plan', () => {
+    const { command } = ofPlan({ session: 's1' });
+    const [message] = ofType(
+      command.send(ackReceived('failed', T0 + 1, { error: { message: 'the\ndoor is open' } })).outputs,
+      'actor.tell',
+    );
+    expect(message?.event).toMatchObject({ type: 'command.moved', deviceError: 'the door is open' });
+  });
+
   it('sends no notification without a plan', () => {
     expect(ofType(blankCommand().send(request({ session: 's1' })).outputs, 'actor.tell')).toEqual([]);
   });

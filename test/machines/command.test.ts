@@ -90,7 +90,12 @@ describe('a request', () => {
     const command = blankCommand();
     const step = command.send(request({ params: { level: 'bright' }, ttlS: 9 }));
     expect(command.value).toEqual({ lifecycle: 'rejected', verification: 'unverifiable' });
-    expect(step).toEqual({ same: false, outputs: [changed('rejected', 'unverifiable', T0)], timers: [] });
+    const refusal = { code: 'PARAMS_INVALID', detail: "The parameters of 'set_brightness' are not valid." };
+    expect(step).toEqual({
+      same: false,
+      outputs: [{ ...changed('rejected', 'unverifiable', T0), refusal }],
+      timers: [],
+    });
     expect(command.context).toMatchObject({
       fixed: {
         refusal: { code: 'PARAMS_INVALID', detail: "The parameters of 'set_brightness' are not valid." },
@@ -192,14 +197,14 @@ describe('a written command', () => {
     ]);
     expect(
       ofType(command.send(ackReceived('in_progress', T0 + 2, { progress: 10 })).outputs, 'command.changed'),
-    ).toEqual([changed('in_progress', 'unverifiable', T0 + 2)]);
+    ).toEqual([{ ...changed('in_progress', 'unverifiable', T0 + 2), progress: 10 }]);
     expect(command.context.live.answer.progress).toBe(10);
     expect(command.send(ackReceived('in_progress', T0 + 3, { progress: 50 })).outputs).toEqual([
-      changed('in_progress', 'unverifiable', T0 + 3),
+      { ...changed('in_progress', 'unverifiable', T0 + 3), progress: 50 },
     ]);
     expect(command.context.live.answer.progress).toBe(50);
     const step = command.send(ackReceived('succeeded', T0 + 4, { result: { took: 3 } }));
-    expect(step.outputs).toEqual([changed('succeeded', 'unverifiable', T0 + 4)]);
+    expect(step.outputs).toEqual([{ ...changed('succeeded', 'unverifiable', T0 + 4), progress: 50 }]);
     expect(step.timers).toEqual([{ clear: ANSWER_TIMER }]);
     expect(command.context.live.answer).toMatchObject({ progress: 50, result: { took: 3 }, error: null, late: false });
   });

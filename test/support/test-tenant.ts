@@ -57,7 +57,7 @@ export interface TestTenant {
     deviceId: Uuid,
     commandId: Uuid,
     status: AckStatus,
-    more?: { result?: Json; error?: Json },
+    more?: { progress?: number; result?: Json; error?: Json },
   ): Promise<void>;
   /** Missing members of the event are filled in. */
   send(deviceId: Uuid, event: JsonObject): Promise<void>;

@@ -2,6 +2,7 @@ import { type CommandStatus, isFinalCommandStatus } from '../../../src/domain/co
 import type { getCommand } from '../../../src/operations/commands/command-view.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import type { Tone } from '../ui/tone.ts';
+import { formatValue } from '../ui/values.tsx';
 
 // Stages of a command, from submission to verification.
 
@@ -56,13 +57,15 @@ export const isFinal = ({ status, verification }: Pick<CommandRecord, 'status' |
   isFinalCommandStatus(status) && !(status === 'succeeded' && verification.status === 'pending');
 
 export function stagesOf(command: CommandRecord): Stage[] {
-  const { timeline, status } = command;
+  const { timeline, status, progress } = command;
   const isOpen = !isFinal(command);
   const past = timeline.map(({ status: reached, at, by, reason }, index): Stage => {
     const isLast = index === timeline.length - 1;
     const phase = isUnsuccessful(reached) ? 'over' : isLast && isOpen && reached !== 'succeeded' ? 'now' : 'done';
     const title = reached === 'awaiting_confirmation' && phase === 'done' ? 'Waited for confirmation' : titles[reached];
-    return { id: reached, title, phase, tone: toneOfStatus[reached], at, by, note: reason ?? null };
+    const shownProgress =
+      reached === 'in_progress' && progress !== undefined ? `Progress: ${formatValue(progress)}` : null;
+    return { id: reached, title, phase, tone: toneOfStatus[reached], at, by, note: reason ?? shownProgress };
   });
   if (isUnsuccessful(status)) {
     // The expected state may have been reported although the command did not succeed.

@@ -1,4 +1,5 @@
 import { Link } from 'wouter';
+import { deviceErrorText } from '../../../src/domain/device-error-text.ts';
 import type { listCommands } from '../../../src/operations/commands/command-view.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
@@ -7,7 +8,26 @@ import { LoadError, Loading } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
 import { sentenceCase } from '../ui/text-format.ts';
 import { Time } from '../ui/time.tsx';
-import { formatBrief } from '../ui/values.tsx';
+import { formatBrief, formatValue } from '../ui/values.tsx';
+
+type CommandNotes = Pick<
+  ResponseBody<typeof listCommands>['commands'][number],
+  'status' | 'progress' | 'refusal' | 'error'
+>;
+
+/** Progress of a running command, or why it was refused or failed. */
+export function CommandNote({ of: { status, progress, refusal, error } }: { of: CommandNotes }) {
+  const text =
+    refusal?.detail ??
+    (status === 'in_progress' && progress !== undefined ? `Progress: ${formatValue(progress)}` : null) ??
+    (status === 'failed' && error !== undefined ? deviceErrorText(error) : null);
+  if (text === null) return null;
+  return (
+    <p className="quiet small what">
+      {text} {refusal !== undefined && <code>{refusal.code}</code>}
+    </p>
+  );
+}
 
 /** The latest commands of a device. */
 export function CommandHistory({ id }: { id: string }) {
@@ -27,14 +47,15 @@ export function CommandHistory({ id }: { id: string }) {
         <p className="quiet">No commands yet.</p>
       ) : (
         <Table label="Recent commands" columns={['Command', 'Status', 'Requested']}>
-          {data.commands.map(({ id: commandId, action, params, status, timestamp }) => (
+          {data.commands.map(({ id: commandId, action, params, timestamp, ...command }) => (
             <tr key={commandId}>
               <th scope="row">
                 <Link href={commandHref(commandId)}>{sentenceCase(action)}</Link>{' '}
                 <span className="quiet small">{formatBrief(params)}</span>
               </th>
               <td>
-                <StatusPill status={status} />
+                <StatusPill status={command.status} />
+                <CommandNote of={command} />
               </td>
               <td className="quiet">
                 <Time at={timestamp} />

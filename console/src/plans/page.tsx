@@ -17,7 +17,7 @@ import { formatBrief } from '../ui/values.tsx';
 import { PlanPill, StepPill } from './pills.tsx';
 import { PlanChart } from './plan-chart.tsx';
 import { isFinished, type PlanRecord, planSummary, planTitle, type StepRecord, toneOfPlan } from './plan-display.ts';
-import { StepFailure } from './step-failure.tsx';
+import { Planning } from './planning.tsx';
 import { usePlanUpdates } from './use-plan-updates.ts';
 
 /** Viewers have no stream, so their page polls more often. */
@@ -93,6 +93,7 @@ export function PlanPage({ params: { id = '' } }: { params: Readonly<Record<stri
           </>
         )}
       </section>
+      <Planning of={plan.cognition} />
     </>
   );
 }
@@ -101,40 +102,41 @@ function Steps({ steps }: { steps: readonly StepRecord[] }) {
   const { may } = useSession();
   return (
     <Table label="Steps" columns={['Step', 'Command', 'Device', 'Status', 'Depends on', 'Rollback']}>
-      {steps.map((step) => {
-        const { id, action, params, device_id, status, depends_on, compensation, command_id } = step;
-        return (
-          <tr key={id}>
-            <th scope="row">{id}</th>
-            <td>
-              {command_id === undefined || !may('user') ? (
-                sentenceCase(action)
-              ) : (
-                <Link href={commandHref(command_id)}>{sentenceCase(action)}</Link>
-              )}{' '}
-              <span className="quiet small">{formatBrief(params)}</span>
-            </td>
-            <td>
-              <DeviceName id={device_id} />
-            </td>
-            <td>
-              <StepPill status={status} />
-              <StepFailure step={step} />
-            </td>
-            <td>{depends_on.join(', ') || '—'}</td>
-            <td>
-              {compensation === undefined ? (
-                '—'
-              ) : (
-                <>
-                  {sentenceCase(compensation.action)}{' '}
-                  <span className="quiet small">{formatBrief(compensation.params)}</span>
-                </>
-              )}
-            </td>
-          </tr>
-        );
-      })}
+      {steps.map(({ id, action, params, device_id, status, depends_on, compensation, command_id, error }) => (
+        <tr key={id}>
+          <th scope="row">{id}</th>
+          <td>
+            {command_id === undefined || !may('user') ? (
+              sentenceCase(action)
+            ) : (
+              <Link href={commandHref(command_id)}>{sentenceCase(action)}</Link>
+            )}{' '}
+            <span className="quiet small">{formatBrief(params)}</span>
+          </td>
+          <td>
+            <DeviceName id={device_id} />
+          </td>
+          <td>
+            <StepPill status={status} />
+            {error !== undefined && (
+              <p className="quiet small what">
+                {error.detail} <code>{error.code}</code>
+              </p>
+            )}
+          </td>
+          <td>{depends_on.join(', ') || '—'}</td>
+          <td>
+            {compensation === undefined ? (
+              '—'
+            ) : (
+              <>
+                {sentenceCase(compensation.action)}{' '}
+                <span className="quiet small">{formatBrief(compensation.params)}</span>
+              </>
+            )}
+          </td>
+        </tr>
+      ))}
     </Table>
   );
 }

@@ -2,8 +2,9 @@ import { text } from 'node:stream/consumers';
 import { type Command, InvalidArgumentError } from 'commander';
 import { isRestricted } from '../../domain/capability-registry.ts';
 import { type CommandStatus, isFinalCommandStatus, type VerificationStatus } from '../../domain/command.ts';
+import { deviceErrorText } from '../../domain/device-error-text.ts';
 import type { Preview } from '../../domain/twin.ts';
-import type { JsonObject } from '../../domain/values.ts';
+import type { Json, JsonObject } from '../../domain/values.ts';
 import { type Api, type RequestOptions, receivedProblemOf } from '../api.ts';
 import { parseAssignments, parseDurationS, parseIntegerBetween, parseJsonObject } from '../argument-parsers.ts';
 import { type CliContext, createCliContext } from '../cli-context.ts';
@@ -34,6 +35,7 @@ export interface CommandRecord {
   action: string;
   status: CommandStatus;
   verification: { status: VerificationStatus };
+  progress?: unknown;
   error?: unknown;
   refusal?: { code: string; detail: string } | null;
   timeline: { status: CommandStatus; at: string; by: string; reason?: string }[];
@@ -221,16 +223,26 @@ const hasEnded = (status: CommandStatus, verification: VerificationStatus): bool
   isFinalCommandStatus(status) && !(status === 'succeeded' && verification === 'pending');
 
 function showCommand(io: Io, command: CommandRecord): void {
-  const { id, device_id, action, status, verification, error, refusal, timeline } = command;
+  const { id, device_id, action, status, verification, progress, error, refusal, timeline } = command;
   printRecord(io, {
     ...{ id, device_id, action },
     status: colorStatus(io, status),
     verification: colorStatus(io, verification.status),
+    progress: progress ?? undefined,
     error: error ?? undefined,
     refusal: refusal ?? undefined,
   });
   for (const step of timeline)
     io.out(io.outColors.dim(`  ${step.at}  ${step.status}${step.reason ? `: ${step.reason}` : ''}`));
+}
+
+type CommandNotes = Pick<CommandRecord, 'status' | 'progress' | 'error' | 'refusal'>;
+
+/** Progress of a running command, or why it was refused or failed, in a few words. */
+function noteOf({ status, progress, error, refusal }: CommandNotes): string {
+  if (refusal != null) return refusal.code;
+  if (status === 'in_progress' && progress !== undefined) return `progress ${JSON.stringify(progress)}`;
+  return status === 'failed' ? (deviceErrorText((error ?? null) as Json) ?? '') : '';
 }
 
 function addHistory(program: Command, io: Io): void {
@@ -244,14 +256,14 @@ function addHistory(program: Command, io: Io): void {
     .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 20)
     .action(async (deviceId: string, { limit }: { limit: number }, command: Command) => {
       const { api, show } = createCliContext(io, command);
-      type Entry = { id: string; action: string; params: JsonObject; timestamp: string; status: string };
+      type Entry = { id: string; action: string; params: JsonObject; timestamp: string } & CommandNotes;
       const body = await api.get<{ commands: Entry[] }>(`${commandPath(deviceId)}s`, { limit: String(limit) });
       show(body, ({ commands: entries }) =>
         printTable(
           io,
-          ['ID', 'AT', 'ACTION', 'PARAMS', 'STATUS'],
-          entries.map(({ id, timestamp, action, params, status }) => [
-            ...[id, timestamp, action, JSON.stringify(params), status],
+          ['ID', 'AT', 'ACTION', 'PARAMS', 'STATUS', 'NOTE'],
+          entries.map((entry) => [
+            ...[entry.id, entry.timestamp, entry.action, JSON.stringify(entry.params), entry.status, noteOf(entry)],
           ]),
         ),
       );

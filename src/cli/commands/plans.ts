@@ -32,7 +32,13 @@ export interface PlanRecord {
   steps: StepRecord[];
   created_at: string;
   finished_at: string | null;
-  cognition?: { goal?: string; summary?: string; error?: { code: string; detail: string } };
+  cognition?: {
+    goal?: string;
+    summary?: string;
+    final_state?: JsonObject;
+    reason?: string;
+    error?: { code: string; detail: string };
+  };
 }
 interface StepVerdict {
   id: string;
@@ -167,6 +173,8 @@ export function showPlan(io: Io, { id, name, status, steps, cognition }: PlanRec
   io.out(`${bold(name ?? 'Plan')} ${colorStatus(io, status)} ${dim(id)}`);
   const summary = cognition?.error ? `${cognition.error.code}: ${cognition.error.detail}` : cognition?.summary;
   if (summary !== undefined) io.out(summary);
+  if (cognition?.final_state !== undefined) io.out(`final state ${JSON.stringify(cognition.final_state)}`);
+  if (cognition?.reason !== undefined) io.out(`planning is suspended: ${cognition.reason}`);
   for (const { indent, step, otherDependencies } of planTree(steps)) {
     const { id: stepId, status: stepStatus, action, params, command_id, error } = step;
     const dependencies = otherDependencies.length === 0 ? '' : ` also after ${otherDependencies.join(', ')}`;

@@ -48,6 +48,7 @@ export function addWatch(program: Command, io: Io): void {
 export function formatUpdate(io: Io, update: LiveUpdate): string {
   const { dim } = io.outColors;
   const { type, timestamp, device_id, state, online, status, verification, command_id, expires_at } = update;
+  const { progress, code, reason } = update;
   const at = dim(new Date(Number(timestamp)).toISOString().slice(11, 23));
   const head = `${at} ${device_id}`;
   switch (type) {
@@ -61,8 +62,11 @@ export function formatUpdate(io: Io, update: LiveUpdate): string {
         .map(([name, value]) => `${name} ${value}`)
         .join(' ')}`;
     }
-    case 'command_update':
-      return `${head} command ${command_id} ${colorStatus(io, String(status))} ${dim(`verification ${verification}`)}`;
+    case 'command_update': {
+      const refusal = code === undefined ? '' : ` ${code}: ${reason}`;
+      const part = status === 'in_progress' && progress !== undefined ? ` ${JSON.stringify(progress)}` : refusal;
+      return `${head} command ${command_id} ${colorStatus(io, String(status))}${part} ${dim(`verification ${verification}`)}`;
+    }
     case 'confirmation_update': {
       const until =
         status === 'awaiting_confirmation' ? dim(` until ${new Date(Number(expires_at)).toISOString()}`) : '';

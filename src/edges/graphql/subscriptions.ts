@@ -21,7 +21,7 @@ import type { Enums } from './enum-types.ts';
 import type { GraphqlContext } from './graphql-context.ts';
 import type { Fields, OutputTypes } from './output-types.ts';
 import { RefusalError } from './refusal-error.ts';
-import { dateTimeScalar, jsonObjectScalar } from './scalars.ts';
+import { dateTimeScalar, jsonObjectScalar, jsonScalar } from './scalars.ts';
 
 /** A filter argument of a subscription, matched against a member of the update. */
 interface SubscriptionFilter {
@@ -91,6 +91,9 @@ const subscriptionTable: {
       ...deviceFields,
       status: { type: enumOf(enums, 'CommandStatus', commandStatuses) },
       verification: { type: enumOf(enums, 'VerificationStatus', verificationStatuses) },
+      progress: { type: jsonScalar, description: 'The last progress that the device reported' },
+      code: { type: GraphQLString, description: 'The code of the refusal of a rejected command' },
+      reason: { type: GraphQLString, description: 'The refusal of a rejected command, in one sentence' },
     }),
   },
   confirmationChanged: {

@@ -23,6 +23,7 @@ const samples: Readonly<Record<string, JsonObject[string]>> = {
   status: 'succeeded',
   verification: 'verified',
   ...{ battery: 87, rssi: -61, uptime_s: 3_600, free_heap: 143_360, device_type: 'smart_light', manifest_version: 1 },
+  progress: 100,
   expires_at: EXAMPLE_AT + 300_000,
   timestamp: EXAMPLE_AT,
 };
@@ -42,10 +43,10 @@ function updateOf(kind: UpdateKindName): JsonObject {
       {
         name: nameOf(kind),
         payload: Object.fromEntries(
-          Object.keys({ ...fields, ...optional }).map((name) => [
-            name,
-            name === 'type' ? nameOf(kind) : (samples[name] ?? null),
-          ]),
+          // An optional field without a sample does not fit the others, such as a refusal a success.
+          Object.keys({ ...fields, ...optional })
+            .filter((name) => name in fields || name in samples)
+            .map((name) => [name, name === 'type' ? nameOf(kind) : (samples[name] ?? null)]),
         ),
       },
     ],

@@ -9,9 +9,9 @@ import type { Preview } from '../../domain/twin.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Json, JsonObject, Principal, Uuid } from '../../domain/values.ts';
 import { commandStatusOf, verificationOf } from '../../machines/command-record.ts';
-import type { CommandContext, CommandFixed } from '../../machines/command-types.ts';
+import type { CommandContext, CommandFixed, CommandLive } from '../../machines/command-types.ts';
 import { payloadHash } from '../../protocol/canonical.ts';
-import type { JournalEntry } from '../../store/contract.ts';
+import type { JournalEntry, StoredActor } from '../../store/contract.ts';
 import { findDevice, previewedDeviceSchema } from '../devices/device-view.ts';
 import { cursorAfter, cursorsIn, idOf, isoTime, listCount, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
@@ -82,12 +82,46 @@ export const previewChanged = z.object({
 
 export const cancelledBody = z.object({ status: z.literal('cancelled'), command_id: uuid });
 
+const anyValue = z.json() as z.ZodType<Json>;
+
+const refusal = z
+  .object({ code: z.string(), detail: z.string() })
+  .meta({ id: 'CommandRefusal', description: 'Why the safety gateway refused the command' });
+
 const historyEntry = z.object({
   id: uuid,
   action: z.string(),
   params: shownParams,
   timestamp: isoTime,
   status: commandStatusSchema,
+  progress: anyValue
+    .optional()
+    .meta({ description: 'The last progress that the device reported, in a unit that the device chooses' }),
+  refusal: refusal.optional(),
+  error: anyValue.optional().meta({ description: 'The error that the device reported' }),
+});
+type HistoryEntry = z.infer<typeof historyEntry>;
+
+/** The entry of a stored command. Its context is divided into fixed and live members only when it is loaded. */
+function entryOf({ value, context }: StoredActor): HistoryEntry {
+  const { id, action, params, requestedAt, refusal, answer } = context as unknown as CommandFixed & CommandLive;
+  return {
+    ...{ id, action, params, timestamp: iso(requestedAt), status: commandStatusOf({ value }) },
+    ...reportedOf({ refusal, answer }),
+  };
+}
+
+/** Progress, refusal and error, where there are any. */
+const reportedOf = ({
+  refusal,
+  answer: { progress, error },
+}: Pick<CommandFixed, 'refusal'> & Pick<CommandLive, 'answer'>): Pick<
+  HistoryEntry,
+  'progress' | 'refusal' | 'error'
+> => ({
+  ...(progress !== null && { progress }),
+  ...(refusal !== null && { refusal }),
+  ...(error !== null && { error }),
 });
 
 export const listCommands = operation({
@@ -113,10 +147,7 @@ export const listCommands = operation({
     const start = startOf(listing, cursor);
     if (!start.ok) return start;
     const page = await services.store.commands.list(tenantOf(caller), deviceId, limit, start.value);
-    const commands = page.items.map(({ value, context }) => {
-      const { id, action, params, requestedAt } = context as unknown as CommandFixed;
-      return { id, action, params, timestamp: iso(requestedAt), status: commandStatusOf({ value }) };
-    });
+    const commands = page.items.map(entryOf);
     return done({
       body: { commands, count: await page.count(), next_cursor: cursorAfter(listing, page) },
       cursors: cursorsIn(listing, page),
@@ -131,8 +162,6 @@ const timelineEntry = z.object({
   reason: z.string().optional(),
 });
 
-const anyValue = z.json() as z.ZodType<Json>;
-
 const commandRecord = historyEntry
   .extend({
     device_id: uuid,
@@ -142,9 +171,7 @@ const commandRecord = historyEntry
     requested_by: z.string(),
     requested_with: requestedWith.optional().meta({ description: 'If the command needed a confirmation' }),
     confirmed_by: z.string().optional(),
-    refusal: z.object({ code: z.string(), detail: z.string() }).optional(),
     result: anyValue.optional(),
-    error: anyValue.optional(),
     late: z.literal(true).optional(),
     verification: z.object({
       status: verificationStatusSchema,
@@ -185,7 +212,7 @@ export const getCommand = operation({
 function recordOf({ snapshot }: CommittedCommand, journal: readonly JournalEntry[]): z.infer<typeof commandRecord> {
   const { fixed, live } = snapshot.context;
   const { confirmedBy, refusal, limits } = fixed;
-  const { result, error, late } = live.answer;
+  const { result, late } = live.answer;
   const { expected, observed, checkedAt } = live.verification;
   return {
     id: fixed.id,
@@ -199,9 +226,8 @@ function recordOf({ snapshot }: CommittedCommand, journal: readonly JournalEntry
     timeout_s: limits.timeoutMs / 1_000,
     requested_by: principalId(fixed.requestedBy),
     ...(confirmedBy !== null && { confirmed_by: principalId(confirmedBy) }),
-    ...(refusal !== null && { refusal }),
+    ...reportedOf({ refusal, answer: live.answer }),
     ...(result !== null && { result }),
-    ...(error !== null && { error }),
     ...(late && { late: true as const }),
     verification: {
       status: verificationOf(snapshot),

@@ -4,6 +4,7 @@ import { contextKinds, plannerPhases } from '../../domain/cognition.ts';
 import { failurePolicySchema, planStatusSchema, stepStatusSchema } from '../../domain/enum-schemas.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
+import { jsonObject } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { planOfRow } from '../../machines/plan-record.ts';
@@ -40,6 +41,13 @@ const cognitionRecord = z
       description: 'The memories that shaped the steps, as named by the sidecar',
     }),
     summary: z.string().optional().meta({ description: 'The sidecar’s summary' }),
+    final_state: jsonObject
+      .optional()
+      .meta({ description: 'The state that the sidecar wanted to reach, with its summary' }),
+    reason: z
+      .string()
+      .optional()
+      .meta({ description: 'Why the sidecar has suspended planning, while it is suspended' }),
     error: z
       .object({ code: z.string(), detail: z.string() })
       .optional()
@@ -100,6 +108,8 @@ const cognitionRecordOf = (one: PlanCognition): z.infer<typeof cognitionRecord> 
   ...(one.proposalId !== null && { proposal_id: one.proposalId }),
   ...(one.memories !== undefined && { memories: one.memories.map(shapingMemoryOf) }),
   ...(one.summary !== null && one.summary !== '' && { summary: one.summary }),
+  ...(one.finalState !== null && { final_state: one.finalState }),
+  ...(one.phase === 'suspended' && one.suspensionReason !== undefined && { reason: one.suspensionReason }),
   ...(one.error !== null && { error: { ...one.error } }),
 });
 

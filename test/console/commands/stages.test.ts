@@ -26,6 +26,11 @@ const drawn = (...[statuses, verification]: Parameters<typeof command>): string 
     .map(({ title, phase }) => `${title} ${phase}`)
     .join(', ');
 
+it('the stage in progress shows what the device reports', () => {
+  const running = { ...command(['submitted', 'dispatched', 'in_progress']), progress: 40 };
+  expect(stagesOf(running).find(({ id }) => id === 'in_progress')?.note).toBe('Progress: 40');
+});
+
 describe('the stages of a command', () => {
   it.each<[CommandStatus[], VerificationStatus, string]>([
     [

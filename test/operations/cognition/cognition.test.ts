@@ -163,9 +163,10 @@ describe('a suspension of thinking', () => {
     const id = await world.submitGoal('Light, please.');
     unwrap(await cognition.suspend(id, { reason: 'It warms up.', forS: 30 }));
     expect(await cognition.context(id)).toMatchObject({ phase: 'suspended' });
-    expect((await world.plan(id)).cognition.phase).toBe('suspended');
+    expect((await world.plan(id)).cognition).toMatchObject({ phase: 'suspended', reason: 'It warms up.' });
     await world.advanceClock(31_000);
     await eventually(() => kindsOf(id).length === 2);
+    expect((await world.plan(id)).cognition).not.toHaveProperty('reason');
     expect([kindsOf(id), (await cognition.context(id))?.phase]).toEqual([['opened', 'opened'], 'thinking']);
     unwrap(await cognition.complete(id, { summary: '' }));
   });
@@ -246,6 +247,7 @@ describe('a message of the sidecar', () => {
     const finalState = { text: 'x'.repeat(20_000) };
     expectRefusal(await cognition.complete(id, { summary: '', finalState }), 'VALIDATION_FAILED');
     unwrap(await cognition.complete(id, { summary: '', finalState: { on: true } }));
+    expect((await world.plan(id)).cognition).toMatchObject({ phase: 'done', final_state: { on: true } });
   });
 });
 

@@ -80,11 +80,17 @@ const getCommandStatus = defineOperationTool({
   name: 'get_command_status',
   title: 'A command',
   description:
-    'The status of a command, the answer of the device, whether the device reached the expected state, and each status change with its time. A `dispatched` command has no answer of the device yet; `timed_out` means that the outcome is unknown.',
+    'The status of a command, its progress, the answer or error of the device or the refusal, whether the device reached the expected state, and each status change with its time. A `dispatched` command has no answer of the device yet; `timed_out` means that the outcome is unknown.',
   annotations: READ_ONLY,
   operation: getCommand,
   arguments: { names: { command_id: 'id' } },
-  summary: ({ command }) => `The command is ${command.status}; its verification is ${command.verification.status}.`,
+  summary: ({ command: { status, progress, refusal, verification } }) =>
+    [
+      `The command is ${status}`,
+      ...(refusal === undefined ? [] : [` by ${refusal.code}`]),
+      ...(status === 'in_progress' && progress !== undefined ? [`, progress ${JSON.stringify(progress)}`] : []),
+      `; its verification is ${verification.status}.`,
+    ].join(''),
 });
 
 const verification = getCommand.output.shape.command.shape.verification;

@@ -157,7 +157,7 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
     output: 'command.changed',
     about: 'command',
     type: 'command_update',
-    description: 'The status or the verification result of a command changed.',
+    description: 'The status or the verification result of a command changed, or its device reported progress.',
     fields: {
       command_id: id,
       device_id: id,
@@ -165,14 +165,21 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
       verification: { type: 'string', enum: verificationStatuses },
       timestamp: time,
     },
+    optional: {
+      progress: { description: 'The last progress that the device reported, in a unit that the device chooses' },
+      code: { type: 'string', description: 'The code of the refusal of a rejected command' },
+      reason: { type: 'string', description: 'The refusal of a rejected command, in one sentence' },
+    },
     deviceOf: ({ deviceId }) => deviceId,
     subjectOf: ({ commandId }) => commandId,
-    message: ({ commandId, deviceId, status, verification, at }) => ({
+    message: ({ commandId, deviceId, status, verification, progress, refusal, at }) => ({
       type: 'command_update',
       command_id: commandId,
       device_id: deviceId,
       status,
       verification,
+      ...(progress !== undefined && { progress }),
+      ...(refusal !== undefined && { code: refusal.code, reason: refusal.detail }),
       timestamp: at,
     }),
   }),

@@ -26,6 +26,35 @@ describe('GET /device/{deviceId}/commands', () => {
     });
   });
 
+  it('shows progress, refusals and errors as GET /commands/{id} does', async () => {
+    const id = await register();
+    await command(id, { action: 'sing' });
+    await mine.connect(id);
+    const { command_id: failed } = await command(id, { action: 'turn_on' });
+    await mine.acknowledge(id, failed, 'in_progress', { progress: 25 });
+    await mine.acknowledge(id, failed, 'failed', { error: { note: 'no bulb' } });
+    const { command_id: running } = await command(id, { action: 'turn_off' });
+    await mine.acknowledge(id, running, 'in_progress', { progress: 25 });
+    await mine.acknowledge(id, running, 'in_progress', { progress: 50 });
+    const { commands } = (await history(id)).body;
+    expect(commands).toEqual([
+      expect.objectContaining({ id: running, status: 'in_progress', progress: 50 }),
+      expect.objectContaining({ id: failed, status: 'failed', progress: 25, error: { note: 'no bulb' } }),
+      expect.objectContaining({
+        status: 'rejected',
+        refusal: { code: 'ACTION_NOT_IN_MANIFEST', detail: "The device does not offer 'sing'." },
+      }),
+    ]);
+    for (const { id: one, status, progress, refusal, error } of commands)
+      expect(await show(one)).toMatchObject({
+        status,
+        ...(progress && { progress }),
+        ...(refusal && { refusal }),
+        ...(error && { error }),
+      });
+    mine.disconnect(id);
+  });
+
   it('lists newest first, in pages that insertions do not shift', async () => {
     const id = await register();
     const ids: string[] = [];
