@@ -1,3 +1,5 @@
+import type { Uuid } from './values.ts';
+
 /**
  * The closed list of refusals (contract §2). A refusal is a value that every edge maps to its own format with a table;
  * a missing entry does not compile.
@@ -58,6 +60,8 @@ export interface Refusal {
   detail: string;
   errors?: FieldError[];
   retryAfterS?: number;
+  /** The command that was stored as rejected with this refusal. */
+  commandId?: Uuid;
   /** Of a confirmed change: its subject is gone, or has changed since the preview, so it can never be applied. Not sent. */
   outdated?: true;
   /** The credential was verified, so this does not count as a failed sign-in. Not sent. */

@@ -8,6 +8,7 @@ import {
   GraphQLString,
 } from 'graphql';
 import { type Refusal, refusals } from '../../domain/refusals.ts';
+import type { Uuid } from '../../domain/values.ts';
 import { pascal } from './casing.ts';
 import { describeOperation } from './descriptions.ts';
 import type { Enums } from './enum-types.ts';
@@ -26,10 +27,12 @@ const CHANGE_COST = 100;
 class Refused {
   readonly code: Refusal['code'];
   readonly detail: string;
+  readonly commandId: Uuid | undefined;
 
   constructor(refusal: Refusal, { caller }: GraphqlContext) {
     this.code = refusal.code;
     this.detail = refusal.detail;
+    this.commandId = refusal.commandId;
     Object.assign(this, refusalExtensions(refusal, caller.requestId));
   }
 }
@@ -57,6 +60,12 @@ export const refusedType = (enums: Enums): GraphQLObjectType<Refused, GraphqlCon
       requestId: { type: new GraphQLNonNull(GraphQLID) },
       retryAfterS: { type: GraphQLInt, description: 'Seconds to wait before retrying, if retrying can help' },
       errors: { type: new GraphQLList(new GraphQLNonNull(fieldError)), description: 'Errors in the input' },
+      // Not `commandId`, which the results of commands have with another type: a query could not select both.
+      rejectedCommandId: {
+        type: GraphQLID,
+        description: 'The command that was stored as rejected',
+        resolve: ({ commandId }) => commandId,
+      },
     },
   });
 

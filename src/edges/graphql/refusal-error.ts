@@ -12,10 +12,11 @@ export class RefusalError extends GraphQLError {
   }
 }
 
-export const refusalExtensions = ({ code, errors, retryAfterS }: Refusal, requestId: Uuid) => ({
+export const refusalExtensions = ({ code, errors, retryAfterS, commandId }: Refusal, requestId: Uuid) => ({
   code,
   status: refusals[code].status,
   requestId,
   ...(errors !== undefined && { errors }),
   ...(retryAfterS !== undefined && { retryAfterS }),
+  ...(commandId !== undefined && { commandId }),
 });

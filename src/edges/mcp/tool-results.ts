@@ -78,12 +78,13 @@ export function refusalResult(refusal: Refusal): CallToolResult {
 }
 
 /** A refusal in structured form. */
-export function refusalBody({ code, detail, errors, retryAfterS }: Refusal) {
+export function refusalBody({ code, detail, errors, retryAfterS, commandId }: Refusal) {
   return {
     code,
     detail: sanitizeText(detail),
     next: nextSteps[code],
     ...(errors !== undefined && { errors: sanitizeJson(errors.map((error) => ({ ...error })) as Json) }),
     ...(retryAfterS !== undefined && { retry_after_s: retryAfterS }),
+    ...(commandId !== undefined && { command_id: commandId }),
   };
 }

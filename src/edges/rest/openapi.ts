@@ -23,6 +23,7 @@ const problem = z
     code: refusalCodeSchema,
     request_id: uuid,
     errors: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
+    command_id: uuid.optional().meta({ description: 'The rejected command, if the refusal is of one' }),
   })
   .meta({ id: 'Problem', description: 'RFC 9457, with a stable code' });
 

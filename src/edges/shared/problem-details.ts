@@ -12,6 +12,8 @@ export interface ProblemDetails {
   code: Refusal['code'];
   request_id: Uuid;
   errors?: Refusal['errors'];
+  /** The command that was stored as rejected. */
+  command_id?: Uuid;
 }
 
 export const problemOf = (refusal: Refusal, instance: string, requestId: Uuid): ProblemDetails => ({
@@ -22,6 +24,7 @@ export const problemOf = (refusal: Refusal, instance: string, requestId: Uuid): 
   code: refusal.code,
   request_id: requestId,
   ...(refusal.errors !== undefined && { errors: refusal.errors }),
+  ...(refusal.commandId !== undefined && { command_id: refusal.commandId }),
 });
 
 /** Headers of a refusal on any HTTP edge. `challenge` is added to the challenge of a 401. */

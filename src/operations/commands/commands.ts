@@ -109,7 +109,8 @@ export const commandDevice = operation({
 /** 202 for a dispatched command, the dry run with 200 if the client requested it and 409 otherwise, or the refusal. */
 function answerTo(services: GatewayServices, command: CommandContext, request: CommandRequest): Outcome<CommandAnswer> {
   const { confirmation, refusal } = command.fixed;
-  if (refusal !== null) return { ok: false, refusal: fullRefusal(services, command, request) };
+  if (refusal !== null)
+    return { ok: false, refusal: { ...fullRefusal(services, command, request), commandId: command.fixed.id } };
   if (confirmation === null) {
     return done({ body: { success: true, command_id: command.fixed.id, message_id: command.fixed.messageId } });
   }
