@@ -101,10 +101,14 @@ export const closeConfirmation = (
 
 const confirmationChanged = (
   { fixed: { tenantId, deviceId, id: commandId } }: CommandContext,
-  { expiresAt }: Confirmation,
+  { expiresAt, asked }: Confirmation,
   status: CommandStatus,
   at: EpochMs,
-): Output => ({ type: 'confirmation.changed', tenantId, deviceId, commandId, status, expiresAt, at });
+): Output => ({
+  ...{ type: 'confirmation.changed', tenantId, deviceId, commandId, status, expiresAt },
+  ...(asked && { dryRun: true }),
+  at,
+});
 
 /** The chart uses this action only for a refused judgement. */
 export const refuse = (_: CommandContext, { judgement }: CommandEventOf<'self.judged_again'>): Decided =>

@@ -171,6 +171,8 @@ export type VolatileOutput =
       commandId: Uuid;
       status: CommandStatus;
       expiresAt: EpochMs;
+      /** Of a requested dry run, which is not in the inbox by default. */
+      dryRun?: true;
       at: EpochMs;
     }
   /** The status of a plan changed or, with `stepId`, of one of its steps. */

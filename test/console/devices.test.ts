@@ -218,6 +218,8 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await page.getByRole('button', { name: 'Preview' }).click();
     const dialog = page.getByRole('dialog');
     expect(await dialog.getByRole('row', { name: /^brightness/ }).textContent()).toContain('→100');
+    await dialog.getByText('Nothing is sent unless you confirm it.').waitFor();
+    expect((await owner.get('/v1/confirmations')).body.confirmations).toEqual([]);
     await dialog.getByRole('button', { name: 'Cancel command' }).click();
     await dialog.waitFor({ state: 'detached' });
     const { body } = await owner.get(`/v1/device/${light}/commands`);

@@ -27,6 +27,7 @@ export function ConfirmDryRun({ device, dryRun, onClose: close, onConfirmed }: C
     <ConfirmationDialog
       title={`${verb}: ${deviceNameOf(device)}?`}
       noun="command"
+      isPreview={dryRun.isPreview}
       reason={dryRun.reason}
       expiresAt={dryRun.expiresAt}
       expiredText="The confirmation expired and the command was not sent. Close this dialog and send the command again."

@@ -12,6 +12,8 @@ type Preview = Extract<CommandResult, { dry_run_token: string }>['preview'];
 export interface PendingDryRun {
   action: string;
   params: JsonObject;
+  /** Only a preview was requested: the command is not in the inbox. */
+  isPreview: boolean;
   token: string;
   commandId: string;
   expiresAt: string;
@@ -47,7 +49,7 @@ export function useSendCommand(deviceId: string): CommandSender {
           return;
         }
         const { dry_run_token: token, command_id: commandId, expires_at: expiresAt, reason } = answer;
-        setDryRun({ action, params, token, commandId, expiresAt, reason, preview: answer.preview });
+        setDryRun({ action, params, isPreview: preview, token, commandId, expiresAt, reason, preview: answer.preview });
       };
       change.mutate(
         {

@@ -26,6 +26,8 @@ interface ConfirmationDialogProps {
   confirm: RequestState;
   cancel: RequestState;
   error: Problem | null;
+  /** Only a preview was requested: it is not in the inbox. */
+  isPreview?: boolean;
   /** The effect. */
   children: ReactNode;
   onConfirm(): void;
@@ -57,7 +59,14 @@ export function ConfirmationDialog({
         <Note tone="warn">{props.expiredText}</Note>
       ) : (
         <p className="quiet small">
-          Until it is confirmed the {noun} is listed under <Link href="/confirmations">Confirmations</Link>. It expires{' '}
+          {props.isPreview ? (
+            'Nothing is sent unless you confirm it. The preview expires '
+          ) : (
+            <>
+              Until it is confirmed the {noun} is listed under <Link href="/confirmations">Confirmations</Link>. It
+              expires{' '}
+            </>
+          )}
           <Countdown until={expiresAt} />.
         </p>
       )}

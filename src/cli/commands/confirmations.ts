@@ -47,9 +47,11 @@ export function addConfirmations(program: Command, io: Io): void {
     .command('list', { isDefault: true })
     .description('Lists pending commands with the changes they would make, newest first.')
     .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
-    .action(async ({ limit }: { limit: number }, command: Command) => {
+    .option('--dry-runs', 'list requested dry runs instead, which can be confirmed too')
+    .action(async ({ limit, dryRuns }: { limit: number; dryRuns?: boolean }, command: Command) => {
       const { api, show } = createCliContext(io, command);
-      const body = await api.get<Page>('/v1/confirmations', { limit: String(limit) });
+      const query = { limit: String(limit), ...(dryRuns && { dry_runs: 'true' }) };
+      const body = await api.get<Page>('/v1/confirmations', query);
       show(body, ({ confirmations: pending }) => {
         printTable(
           io,
@@ -118,13 +120,15 @@ async function requestApproval({ api, io }: CliContext, commandId: string): Prom
 }
 
 async function findConfirmation(api: Api, commandId: string): Promise<Confirmation> {
-  let cursor: string | undefined;
-  do {
-    const page = await api.get<Page>('/v1/confirmations', { limit: '200', cursor });
-    const found = page.confirmations.find(({ command_id }) => command_id === commandId.toLowerCase());
-    if (found !== undefined) return found;
-    cursor = page.next_cursor ?? undefined;
-  } while (cursor !== undefined);
+  for (const dry_runs of ['false', 'true']) {
+    let cursor: string | undefined;
+    do {
+      const page = await api.get<Page>('/v1/confirmations', { limit: '200', dry_runs, cursor });
+      const found = page.confirmations.find(({ command_id }) => command_id === commandId.toLowerCase());
+      if (found !== undefined) return found;
+      cursor = page.next_cursor ?? undefined;
+    } while (cursor !== undefined);
+  }
   const { command } = await api.get<{ command: CommandRecord }>(`/v1/commands/${encodeURIComponent(commandId)}`);
   throw new FailedError(`the command is ${command.status}, not awaiting confirmation`);
 }

@@ -105,6 +105,11 @@ const subscriptionTable: {
       ...deviceFields,
       status: { type: enumOf(enums, 'CommandStatus', commandStatuses) },
       expiresAt: { type: required.time, ...resolveMember('expires_at') },
+      dryRun: {
+        type: new GraphQLNonNull(GraphQLBoolean),
+        description: 'A requested dry run, which is not in the inbox by default',
+        resolve: ({ dry_run }) => dry_run === true,
+      },
     }),
   },
   planChanged: {

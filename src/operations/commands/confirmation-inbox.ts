@@ -58,23 +58,27 @@ type Entry = z.infer<typeof confirmation>;
 
 export const listConfirmations = operation({
   name: 'listConfirmations',
-  summary: 'List the commands that wait for a confirmation, newest first',
-  input: z.strictObject({ ...paging }),
+  summary: 'List the commands that wait for a confirmation, newest first, or the dry runs that could be confirmed',
+  input: z.strictObject({
+    ...paging,
+    dry_runs: z.boolean().optional().meta({
+      description:
+        'Instead, the dry runs that were requested with `dry_run`: nothing is sent unless they are confirmed',
+    }),
+  }),
   output: z.object({ confirmations: z.array(confirmation), count: listCount, next_cursor: nextCursor }),
   role: 'user',
   scope: 'read:commands',
   restrictedKeys: 'devices',
   changes: false,
   needs: ['actors', 'artifacts', 'clock', 'manifests', 'sessions', 'store'],
-  async run(services, { input: { limit, cursor }, caller }) {
+  async run(services, { input: { limit, cursor, dry_runs: dryRuns = false }, caller }) {
     const { actors, store, clock } = services;
-    const listing = { route: 'confirmations', filters: {} };
+    const listing = { route: 'confirmations', filters: dryRuns ? { dry_runs: 'true' } : {} };
     const start = startOf(listing, cursor);
     if (!start.ok) return start;
-    const reached = await reachedDeviceIds(store, caller);
-    const page = await store.commands.awaitingConfirmation(
-      ...([tenantOf(caller), clock.now(), limit, start.value, reached] as const),
-    );
+    const filter = { now: clock.now(), dryRuns, deviceIds: await reachedDeviceIds(store, caller) };
+    const page = await store.commands.awaitingConfirmation(tenantOf(caller), filter, limit, start.value);
     const tenant = await readTenant(services, caller);
     const deadlineOf = (command: StoredCommand) => confirmationDeadline(command, confirmationRules(tenant, command));
     const commands = page.items

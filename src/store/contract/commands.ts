@@ -4,18 +4,26 @@ import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { StoredActor } from './actor-rows.ts';
 import type { Page } from './page.ts';
 
+export interface ConfirmationFilter {
+  /** Commands whose confirmation has expired by then are left out. */
+  now: EpochMs;
+  /** Requested dry runs; otherwise the commands that were to be sent. */
+  dryRuns: boolean;
+  /** Only commands of these devices; undefined: of all. */
+  deviceIds?: readonly Uuid[] | undefined;
+}
+
 export interface CommandStore {
   /** History of one device, newest first. */
   list(tenantId: Uuid, deviceId: Uuid, limit: number, after?: Position): Promise<Page<StoredActor>>;
   /** The command that this token confirms: of one device, or of any device if `deviceId` is null. */
   byToken(tenantId: Uuid, deviceId: Uuid | null, tokenHash: string): Promise<{ id: Uuid; deviceId: Uuid } | null>;
-  /** The tenant's commands that can still be confirmed at `now`, newest first; `deviceIds` narrows to these devices. */
+  /** The tenant's commands that can still be confirmed, newest first. */
   awaitingConfirmation(
     tenantId: Uuid,
-    now: EpochMs,
+    filter: ConfirmationFilter,
     limit: number,
     after?: Position,
-    deviceIds?: readonly Uuid[],
   ): Promise<Page<StoredActor>>;
   /**
    * Commands to write when a subscription is granted, oldest first: dispatched, not final, and created after the

@@ -84,17 +84,18 @@ export function commandStore(database: Database, batchSize = 10_000): CommandSto
 
     // The confirmation's timer may fire a little after its deadline. A waiting command always has a token, so the
     // partial index applies.
-    async awaitingConfirmation(tenantId, now, limit, after, deviceIds) {
+    async awaitingConfirmation(tenantId, { now, dryRuns, deviceIds }, limit, after) {
       const statement: ListStatement = {
         name: deviceIds === undefined ? 'commands_awaiting' : 'commands_awaiting_among',
         scope: { tenantId },
         text: `select ${actorColumns('command')} from commands
           where tenant_id = $1 and token_hash is not null and status = 'awaiting_confirmation' and (created_at, id) < ($2, $3)
             and (context->'confirmation'->>'expiresAt')::bigint > $4
-            ${deviceIds === undefined ? '' : 'and device_id = any($6::uuid[])'}
+            and coalesce((context->'confirmation'->>'asked')::boolean, false) = $6
+            ${deviceIds === undefined ? '' : 'and device_id = any($7::uuid[])'}
           order by created_at desc, id desc limit $5`,
         values: (after, rows) => [
-          ...[tenantId, ...descendingStart(after), now, rows],
+          ...[tenantId, ...descendingStart(after), now, rows, dryRuns],
           ...(deviceIds === undefined ? [] : [idArray(deviceIds)]),
         ],
       };

@@ -64,6 +64,19 @@ describe('twinkeep confirmations', () => {
     expect(json).toMatchObject({ confirmations: [{ command_id }], next_cursor: null });
   });
 
+  it('lists and approves dry runs, apart from the other commands', async () => {
+    const sent = await mine.call('POST', `/device/${lock}/command`, { action: 'lock', dry_run: true });
+    const { command_id } = sent.body;
+    expect(JSON.parse((await run('confirmations', 'list', '--json')).stdout).confirmations).toEqual([]);
+    const listed = JSON.parse((await run('confirmations', 'list', '--dry-runs', '--json')).stdout);
+    expect(listed).toMatchObject({ confirmations: [{ command_id }] });
+    const { ended, stdin, requested } = atTerminal('confirmations', 'approve', command_id);
+    await requested();
+    stdin.write('y\n');
+    await ended;
+    expect(await statusOf(command_id)).toMatchObject({ status: 'dispatched' });
+  });
+
   it('approves without a prompt with --yes', async () => {
     const { command_id } = await unlock();
     expect(await run('confirmations', 'approve', command_id, '--yes')).toEqual({

@@ -144,7 +144,11 @@ eachDatabase('after random events of the commands of a device', (backend) => {
       open: await commands.open(deviceId),
       pending: await commands.deliverable(deviceId),
       watching: (await commands.awaitingVerification()).map(({ commandId }) => commandId),
-      awaiting: (await commands.awaitingConfirmation(tenantId, clock.now(), 100)).items.map(({ ref }) => ref.id),
+      awaiting: (
+        await Promise.all(
+          [false, true].map((dryRuns) => commands.awaitingConfirmation(tenantId, { now: clock.now(), dryRuns }, 100)),
+        )
+      ).flatMap(({ items }) => items.map(({ ref }) => ref.id)),
     }).toEqual(wanted);
     for (const name of Object.keys(found) as (keyof typeof found)[]) found[name] += wanted[name].length;
   }

@@ -172,24 +172,25 @@ eachStore('commands', (backend) => {
 
   it('that wait for a confirmation are in the inbox of their tenant, newest first in pages, until their deadline', async () => {
     const tenantId = newId();
-    const of = (created_at: number, expiresAt: number, columns: object = {}) =>
+    const of = (created_at: number, expiresAt: number, columns: object = {}, asked = false) =>
       commandCommit({
         tenantId,
-        fixed: { confirmation: { expiresAt } },
+        fixed: { confirmation: { expiresAt, asked } },
         columns: { status: 'awaiting_confirmation', token_hash: newId(), created_at, ...columns },
       });
     const waiting = [of(1, 1_001), of(2, 2_000), of(2, 2_000), of(3, 1_700_000_000_000), of(4, 1_001)];
     const over = [of(5, 1_000), of(6, 2_000, { status: 'dispatched' })];
     const confirmed = of(7, 2_000);
     const foreign = commandCommit({ columns: { status: 'awaiting_confirmation', token_hash: newId() } });
-    await commitAll(...waiting, ...over, confirmed, foreign);
+    const dryRun = of(8, 2_000, {}, true);
+    await commitAll(...waiting, ...over, confirmed, foreign, dryRun);
     await commitAll(
       nextCommit(confirmed, { columns: { ...confirmed.columns, status: 'dispatched', token_hash: null } }),
     );
     const seen: string[] = [];
     let after: Position | undefined;
     do {
-      const page = await commands().awaitingConfirmation(tenantId, 1_000, 2, after);
+      const page = await commands().awaitingConfirmation(tenantId, { now: 1_000, dryRuns: false }, 2, after);
       seen.push(...page.items.map((actor) => actor.ref.id));
       after = page.next ?? undefined;
     } while (after);
@@ -197,8 +198,14 @@ eachStore('commands', (backend) => {
       (a, b) => (b.columns.created_at as number) - (a.columns.created_at as number) || (a.ref.id < b.ref.id ? 1 : -1),
     );
     expect(seen).toEqual(newestFirst.map((commit) => commit.ref.id));
-    expect((await commands().awaitingConfirmation(tenantId, 1_001, 9)).items).toHaveLength(3);
-    expect(await commands().awaitingConfirmation(newId(), 1_000, 9)).toMatchObject({ items: [], next: null });
+    const [later, dryRuns] = [
+      { now: 1_001, dryRuns: false },
+      { now: 1_000, dryRuns: true },
+    ];
+    expect((await commands().awaitingConfirmation(tenantId, later, 9)).items).toHaveLength(3);
+    const { items } = await commands().awaitingConfirmation(tenantId, dryRuns, 9);
+    expect(items.map((actor) => actor.ref.id)).toEqual([dryRun.ref.id]);
+    expect(await commands().awaitingConfirmation(newId(), later, 9)).toMatchObject({ items: [], next: null });
   });
 
   it('with a pending verification are watched again', async () => {

@@ -72,16 +72,17 @@ export const commandStore = (session: Session): CommandStore => ({
       return row === undefined ? null : { id: row.ref.id, deviceId: row.columns.device_id as Uuid };
     }),
 
-  awaitingConfirmation: (tenantId, now, limit, after, deviceIds) =>
+  awaitingConfirmation: (tenantId, filter, limit, after) =>
     session.read(
       'commands.awaiting',
-      [tenantId, now, limit, after, deviceIds],
-      (tables, tenantId, now, limit, after, deviceIds) => {
+      [tenantId, filter, limit, after],
+      (tables, tenantId, { now, dryRuns, deviceIds }, limit, after) => {
         const rows = actorsOf(tables, 'command', ({ tenantId: of, columns, context }) => {
-          const expiresAt = (context.confirmation as { expiresAt?: EpochMs } | null | undefined)?.expiresAt ?? 0;
+          const confirmation = context.confirmation as { expiresAt?: EpochMs; asked?: boolean } | null | undefined;
+          const { expiresAt = 0, asked = false } = confirmation ?? {};
           const isWaiting = columns.status === 'awaiting_confirmation' && (columns.token_hash ?? null) !== null;
           const isAmong = deviceIds === undefined || deviceIds.includes(columns.device_id as Uuid);
-          return of === tenantId && isWaiting && expiresAt > now && isAmong;
+          return of === tenantId && isWaiting && expiresAt > now && asked === dryRuns && isAmong;
         });
         return mapPage(newestFirst(rows, positionOf, limit, after), storedActor);
       },

@@ -116,8 +116,11 @@ const commands: Record<string, Read> = {
     each(ids(model, 'tenant', 2), (tenantId) =>
       each(ids(model, 'device', 2), async (deviceId) => [
         await pages((after) => commands.list(tenantId, deviceId, 3, after)),
-        await pages((after) => commands.awaitingConfirmation(tenantId, DAY, 3, after)),
-        await pages((after) => commands.awaitingConfirmation(tenantId, DAY, 3, after, [deviceId])),
+        await pages((after) => commands.awaitingConfirmation(tenantId, { now: DAY, dryRuns: false }, 3, after)),
+        await pages((after) => commands.awaitingConfirmation(tenantId, { now: DAY, dryRuns: true }, 3, after)),
+        await pages((after) =>
+          commands.awaitingConfirmation(tenantId, { now: DAY, dryRuns: false, deviceIds: [deviceId] }, 3, after),
+        ),
       ]),
     ),
   open: ({ commands }, model) =>

@@ -195,14 +195,18 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
       expires_at: { ...countSchema, description: 'When the confirmation expires; epoch milliseconds' },
       timestamp: time,
     },
+    optional: {
+      dry_run: { type: 'boolean', description: 'True for a requested dry run, which is not in the inbox by default' },
+    },
     deviceOf: ({ deviceId }) => deviceId,
     subjectOf: ({ commandId }) => commandId,
-    message: ({ commandId, deviceId, status, expiresAt, at }) => ({
+    message: ({ commandId, deviceId, status, expiresAt, dryRun, at }) => ({
       type: 'confirmation_update',
       command_id: commandId,
       device_id: deviceId,
       status,
       expires_at: expiresAt,
+      ...(dryRun && { dry_run: true }),
       timestamp: at,
     }),
   }),

@@ -67,15 +67,24 @@ describe('GET /confirmations', () => {
     mine.disconnect(lock);
   });
 
-  it('includes dry runs of normal actions, and nothing that has ended', async () => {
-    const dry = await mine.call('POST', `/device/${lock}/command`, { action: 'lock', dry_run: true });
+  it('lists dry runs only with dry_runs=true, and nothing that has ended', async () => {
+    const dryRun = async (action: string) =>
+      (await mine.call('POST', `/device/${lock}/command`, { action, dry_run: true })).body.command_id;
+    const [normal, critical, waiting] = [await dryRun('lock'), await dryRun('unlock'), (await unlock()).command_id];
     const [confirmed, cancelled, refused] = [await unlock(), await unlock(), await unlock()];
     await mine.call('POST', `/device/${lock}/command`, { action: 'lock' });
     await mine.call('POST', `/device/${lock}/command`, { action: 'fly' });
     await approve(confirmed.command_id);
     await mine.call('POST', `/commands/${cancelled.command_id}/cancel`);
     await refuse(refused.command_id);
-    expect(await waitingIds()).toEqual([dry.body.command_id]);
+    expect(await waitingIds()).toEqual([waiting]);
+    const { confirmations, count } = await inbox('?dry_runs=true');
+    expect(confirmations.map(({ command_id }: { command_id: string }) => command_id)).toEqual([critical, normal]);
+    expect([count, confirmations[1].reason]).toEqual([2, 'A dry run was requested.']);
+    const first = await inbox('?dry_runs=true&limit=1');
+    expect((await mine.call('GET', `/confirmations?cursor=${first.next_cursor}`)).status).toBe(400);
+    expect((await approve(normal)).status).toBe(202);
+    expect((await inbox('?dry_runs=true')).count).toBe(1);
   });
 
   it('is ordered newest first, in pages that insertions do not shift', async () => {
