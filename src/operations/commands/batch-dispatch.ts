@@ -21,6 +21,7 @@ import {
   reservedIds,
   reserveIds,
 } from './command-request.ts';
+import { previewBody } from './command-view.ts';
 import { earlyRefusal, loadTargets, readTenant, type TargetServices } from './gateway-facts.ts';
 
 // One command for many devices: every target passes the gateway separately, and a failed target does not affect the
@@ -39,6 +40,8 @@ export const targetResult = z.object({
   status: targetStatus.optional(),
   dry_run_token: uuid.optional(),
   expires_at: isoTime.optional(),
+  reason: z.string().optional().meta({ description: 'Why it must be confirmed, with `dry_run_required`' }),
+  preview: previewBody.optional().meta({ description: 'The expected effect, with `dry_run_required`' }),
   error: z.string().optional().meta({ description: 'Reason of the refusal, in one sentence' }),
   code: refusalCodeSchema.optional(),
 });
@@ -162,7 +165,7 @@ async function findExisting(
 }
 
 function targetResultOf(command: CommandContext, request: CommandRequest): TargetResult {
-  const { id, messageId, confirmation, deviceId: device_id, refusal } = command.fixed;
+  const { id, messageId, confirmation, deviceId: device_id, refusal, safetyClass } = command.fixed;
   const { delivery } = command.live;
   if (refusal !== null) {
     const { code, detail } = refusal;
@@ -178,15 +181,19 @@ function targetResultOf(command: CommandContext, request: CommandRequest): Targe
   if (confirmation === null) {
     return { device_id, success: true, command_id: id, message_id: messageId, status: 'dispatched' };
   }
+  const { asked, reason, expiresAt, preview } = confirmation;
   return {
     device_id,
-    success: confirmation.asked,
+    success: asked,
     command_id: id,
     status: 'dry_run_required',
     dry_run_token: request.ids.dry_run_token,
-    expires_at: iso(confirmation.expiresAt),
-    ...(!confirmation.asked && { error: confirmation.reason }),
-    code: 'DRY_RUN_REQUIRED',
+    expires_at: iso(expiresAt),
+    reason,
+    preview: preview as z.infer<typeof previewBody>,
+    ...(!asked && { error: reason }),
+    // A requested dry run of a normal action is not a refusal.
+    ...((!asked || safetyClass === 'CRITICAL') && { code: 'DRY_RUN_REQUIRED' }),
   };
 }
 

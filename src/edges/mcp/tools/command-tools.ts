@@ -150,9 +150,9 @@ async function confirmEntry(
   const input = { dry_run_token, deviceId: device_id };
   const outcome = await perform(confirmByToken, { input, caller, keyed: null });
   if (outcome.ok && outcome.value.status === 409) {
-    const { reason, expires_at } = outcome.value.body as z.infer<typeof previewChanged>;
+    const { reason, expires_at, preview } = outcome.value.body as z.infer<typeof previewChanged>;
     const waiting = { status: 'dry_run_required', dry_run_token, expires_at, code: 'DRY_RUN_REQUIRED' } as const;
-    return { device_id, success: false, command_id, error: reason, ...waiting };
+    return { device_id, success: false, command_id, error: reason, reason, preview, ...waiting };
   }
   if (outcome.ok) {
     const { message_id } = outcome.value.body as z.infer<typeof dispatched>;

@@ -64,7 +64,9 @@ describe('POST /devices/command', () => {
         status: 'dry_run_required',
         dry_run_token: anId,
         expires_at: new Date(service.clock.now() + 300_000).toISOString(),
-        error: expect.any(String),
+        reason: "'unlock' is critical and needs confirmation.",
+        preview: expect.objectContaining({ expected: { locked: false } }),
+        error: entry.reason,
         code: 'DRY_RUN_REQUIRED',
       });
       const confirmed = await mine.call('POST', `/device/${ids[n]}/command/confirm`, { token: entry.dry_run_token });
@@ -75,7 +77,17 @@ describe('POST /devices/command', () => {
   it('accepts dry_run, ttl_s and timeout_s as for one device', async () => {
     const id = await register();
     const tried = await batch({ device_ids: [id], action: 'turn_on', dry_run: true });
-    expect(tried.body.results).toMatchObject([{ success: true, status: 'dry_run_required', dry_run_token: anId }]);
+    expect(tried.body.results).toEqual([
+      {
+        ...{ device_id: id, success: true, status: 'dry_run_required', command_id: anId, dry_run_token: anId },
+        ...{ expires_at: expect.any(String), reason: 'A dry run was requested.' },
+        preview: expect.objectContaining({
+          current: {},
+          expected: { on: true },
+          changes: { on: { from: null, to: true } },
+        }),
+      },
+    ]);
     const { body } = await batch({ device_ids: [id], action: 'turn_on', ttl_s: 7, timeout_s: 8 });
     const shown = await mine.call('GET', `/commands/${body.results[0].command_id}`);
     expect(shown.body.command).toMatchObject({ ttl_s: 7, timeout_s: 8 });
