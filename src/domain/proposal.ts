@@ -49,6 +49,15 @@ export interface Proposal {
 
 export const expiryOf = ({ createdAt }: Pick<Proposal, 'createdAt'>): EpochMs => createdAt + CONTEXT_LIFE_MS;
 
-/** Contract §6: a pending proposal expires a day after its observation. */
-export const proposalStatusOf = (proposal: Pick<Proposal, 'status' | 'createdAt'>, now: EpochMs): ProposalStatus =>
-  proposal.status === 'pending' && now >= expiryOf(proposal) ? 'expired' : proposal.status;
+/**
+ * Contract §6: a pending proposal expires a day after its observation. One without steps is refused when the planner is
+ * done: it can never be accepted.
+ */
+export function proposalStatusOf(
+  { status, phase, steps, createdAt }: Pick<Proposal, 'status' | 'phase' | 'steps' | 'createdAt'>,
+  now: EpochMs,
+): ProposalStatus {
+  if (status !== 'pending') return status;
+  if (phase === 'done' && steps.length === 0) return 'refused';
+  return now >= expiryOf({ createdAt }) ? 'expired' : 'pending';
+}

@@ -2,9 +2,11 @@ import {
   type AckStatus,
   type CommandStatus,
   DEFAULT_TTL_S,
+  isFinalCommandStatus,
   keepsSealedParams,
   LATE_ACK_MS,
   MAX_TIMEOUT_FACTOR,
+  mayHaveActed,
 } from '../domain/command.ts';
 import { deviceErrorText } from '../domain/device-error-text.ts';
 import { defaultTimeoutS } from '../domain/gateway.ts';
@@ -305,6 +307,10 @@ export const isOfPlan = (
   { fixed: { origin } }: CommandContext,
   { planId }: CommandEventOf<'plan.withdrawn'>,
 ): boolean => origin.plan?.id === planId;
+
+/** Ended, and its device has not executed it. */
+export const isEnded = ({ live: { status } }: CommandContext): boolean =>
+  isFinalCommandStatus(status) && !mayHaveActed(status);
 
 /** Used only for a command that was not refused; a refused one has ended anyway. */
 export const hasNoExpectedState = (_: CommandContext, { judgement }: CommandEventOf<'self.judged'>): boolean =>

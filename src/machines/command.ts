@@ -1,12 +1,5 @@
 import { setup } from 'xstate';
-import {
-  type AckStatus,
-  type CommandStatus,
-  isFinalCommandStatus,
-  LATE_ACK_MS,
-  mayHaveActed,
-  type VerificationStatus,
-} from '../domain/command.ts';
+import { type AckStatus, type CommandStatus, LATE_ACK_MS, type VerificationStatus } from '../domain/command.ts';
 import * as decisions from './command-decisions.ts';
 import { type AnyCommandEvent, type CommandEventOf, judgeConfirmed, judgeRequest } from './command-judgement.ts';
 import { type CommandContext, initialCommand } from './command-types.ts';
@@ -87,7 +80,8 @@ const base = setup({
     hasNoExpectedState: guard(decisions.hasNoExpectedState),
     isDispatched: guard(({ live: { status } }) => status === 'dispatched'),
     isSucceeded: guard(({ live: { status } }) => status === 'succeeded'),
-    isEnded: guard(({ live: { status } }) => isFinalCommandStatus(status) && !mayHaveActed(status)),
+    isEnded: guard(decisions.isEnded),
+    isEndedUnverifiable: guard((context) => decisions.isEnded(context) && context.live.verification.expected === null),
     matches: guard(decisions.matches),
     differs: guard(decisions.differs),
     sawState: guard(({ live: { verification } }) => verification.observed !== null),
@@ -256,12 +250,12 @@ export const commandMachine = base.createMachine({
       on: { 'self.moved': { actions: 'announce' } },
       states: {
         idle: {
-          description: 'Not dispatched yet.',
+          description: 'Not dispatched yet, or ended without success: the expected state is not awaited.',
           on: {
             'self.judged': { guard: 'hasNoExpectedState', target: 'unverifiable', actions: conclude('unverifiable') },
             'self.moved': [
               { guard: 'isDispatched', target: 'watching', actions: 'announce' },
-              { guard: 'isEnded', target: 'unverifiable', actions: [conclude('unverifiable'), 'announce'] },
+              { guard: 'isEndedUnverifiable', target: 'unverifiable', actions: [conclude('unverifiable'), 'announce'] },
               { actions: 'announce' },
             ],
           },
@@ -277,7 +271,7 @@ export const commandMachine = base.createMachine({
               { guard: 'differs', actions: 'observe' },
             ],
             'self.moved': [
-              { guard: 'isEnded', target: 'unverifiable', actions: [conclude('unverifiable'), 'announce'] },
+              { guard: 'isEnded', target: 'idle', actions: 'announce' },
               { guard: 'isSucceeded', target: '.closing', actions: 'announce' },
               { actions: 'announce' },
             ],
@@ -296,9 +290,7 @@ export const commandMachine = base.createMachine({
         verified: { description: 'The expected state was reported; for an update, the expected firmware.' },
         mismatched: { description: 'States were reported, but not the expected one.' },
         timed_out: { description: 'No state was reported in time.' },
-        unverifiable: {
-          description: 'No state is expected, or the command ended without success.',
-        },
+        unverifiable: { description: 'No state is expected.' },
       },
     },
   },

@@ -207,7 +207,9 @@ export function phaseOf(context: PlanContext): PlanPhase {
     case 'rollback':
       if (steps.some((step) => isUnderWay(step) || isUndoing(step) || needsCompensation(step))) return 'rolling_back';
       if (steps.some(({ status }) => status === 'compensation_failed')) return 'rollback_failed';
-      return ending === 'cancel' ? 'cancelled' : 'rolled_back';
+      if (ending === 'cancel') return 'cancelled';
+      // Without a step that was executed there is nothing to roll back.
+      return steps.some(({ acted }) => acted) ? 'rolled_back' : 'failed';
   }
 }
 

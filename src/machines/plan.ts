@@ -131,12 +131,12 @@ const lifecycle = base.createStateConfig({
       entry: ['setFinishedAt', setStatus('succeeded')],
     },
     failed: {
-      description: 'A step failed; finished steps are not compensated.',
+      description: 'A step or the planning failed; no step was executed, or executed steps are not compensated.',
       type: 'final',
       entry: ['setFinishedAt', setStatus('failed')],
     },
     rolled_back: {
-      description: 'A step failed; finished steps with a compensation were compensated.',
+      description: 'A step failed after others were executed; those with a compensation were compensated.',
       type: 'final',
       entry: ['setFinishedAt', setStatus('rolled_back')],
     },

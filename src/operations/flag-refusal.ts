@@ -5,14 +5,15 @@ const MAINTENANCE_RETRY_S = 60;
 
 type Refused = ReturnType<typeof refuse>;
 
-/** Refuses an operation that the service's flags stop, or null. */
+/** Refuses an operation that the service's flags stop, or null. `given`: its input, not validated yet, if it is known. */
 export function flagRefusal(
   services: Pick<Services, 'flags'>,
-  { changes, inMaintenance, stoppedBy }: Operation,
+  { changes, changesNothing, inMaintenance, stoppedBy }: Operation,
+  given?: unknown,
 ): Refused | null {
   if (!changes && stoppedBy === undefined) return null;
   const flags = services.flags();
-  if (flags.maintenance_mode && changes && !inMaintenance) {
+  if (flags.maintenance_mode && changes && !inMaintenance && !changesNothing?.(given)) {
     return refuse('MAINTENANCE', 'The service is under maintenance; changes are refused.', {
       retryAfterS: MAINTENANCE_RETRY_S,
     });

@@ -275,6 +275,8 @@ export interface Operation<
   /** Changes something: refused under `maintenance_mode` unless `inMaintenance`. */
   changes: boolean;
   inMaintenance?: boolean;
+  /** Whether a request, as it was given, changes nothing, such as a dry run: `maintenance_mode` does not refuse it. */
+  changesNothing?(given: unknown): boolean;
   /** A second flag, in addition to `maintenance_mode`, under which it is refused. */
   stoppedBy?: Exclude<Flag, 'maintenance_mode'>;
   /** Allowed while the tenant is suspended. */

@@ -89,7 +89,7 @@ async function runEntered(
   const caller = presented.restriction === undefined ? presented : await withGroupDevices(services.store, presented);
   const refused = await tenantRefusal(services, operation, caller);
   if (refused !== null) return refused;
-  const stopped = flagRefusal(services, operation);
+  const stopped = flagRefusal(services, operation, given);
   if (stopped !== null) return stopped;
   const read = parseInput(operation, given);
   if (!read.ok) return read;

@@ -130,12 +130,12 @@ describe('--wait and --watch', () => {
     expect(stderr).toContain('its device reports a different state');
   });
 
-  it('plans run --watch prints a plan that was rolled back, ends with 1, and costs three requests', async () => {
+  it('plans run --watch prints a plan that failed, ends with 1, and costs three requests', async () => {
     const file = join(folder, 'plan.json');
     writeFileSync(file, JSON.stringify({ steps: [{ id: 'a', device_id: id(), action: 'fly' }] }));
     const before = await answersOf(at);
     const { code, stdout, stderr } = await run('plans', 'run', file, '--watch');
-    expect([code, stderr]).toEqual([1, expect.stringContaining('the plan is rolled_back')]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining('the plan is failed')]);
     expect(stdout).toContain('a failed fly {} ACTION_NOT_IN_MANIFEST');
     expect(since(before, await answersOf(at))).toEqual({
       'POST /ws/ticket 201': 1,

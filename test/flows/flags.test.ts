@@ -62,6 +62,11 @@ describe('a flag', () => {
     expect(await owner.post('/v1/homes', { home_name: 'Second' })).toMatchObject(refused);
     expect(await owner.patch(`/v1/devices/${late.device_id}`, { name: 'x' })).toMatchObject(refused);
     expect(await owner.delete(`/v1/homes/${owner.homeId}`)).toMatchObject(refused);
+    const plan = { steps: [{ id: 'on', device_id: registered.device_id, action: 'turn_on' }] };
+    expect(await owner.post('/v1/plans', plan)).toMatchObject(refused);
+    expect(await owner.post('/v1/plans', { ...plan, dry_run: true })).toMatchObject({
+      ...{ status: 200, body: { steps: [{ id: 'on', verdict: 'MAINTENANCE', preview: { expected: { on: true } } }] } },
+    });
 
     const outsider = at.api(await at.token('stranger'));
     expect((await outsider.get('/v1/auth/me')).body).toMatchObject({ has_tenant: false });

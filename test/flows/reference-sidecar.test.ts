@@ -106,7 +106,7 @@ describe('the embedded sidecar', () => {
   });
 
   it('reports goals that it does not understand or that are already reached', async () => {
-    const odd = await waitForPlan(owner, await submitGoal(owner, 'Sing me a song'), 'rolled_back');
+    const odd = await waitForPlan(owner, await submitGoal(owner, 'Sing me a song'), 'failed');
     expect(odd.cognition.error).toEqual({
       code: 'GOAL_NOT_UNDERSTOOD',
       detail: 'The rules do not understand "sing me song".',

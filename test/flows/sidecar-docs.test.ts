@@ -52,7 +52,7 @@ describe('the sidecar documentation', () => {
     const undone = await waitForPlan(owner, await submitGoal(owner, 'everything off'), 'rolled_back');
     expect(undone.steps.map(({ status }: { status: string }) => status).sort()).toEqual(['compensated', 'failed']);
 
-    const odd = await waitForPlan(owner, await submitGoal(owner, 'dance'), 'rolled_back');
+    const odd = await waitForPlan(owner, await submitGoal(owner, 'dance'), 'failed');
     expect(odd.cognition.error).toEqual({ code: 'NOT_UNDERSTOOD', detail: 'I only know “everything off”.' });
     const seen = await owner.post('/v1/cognition/observation', { device_id: home.ids.get('A'), data: { smoke: true } });
     expect(seen.status).toBe(202);

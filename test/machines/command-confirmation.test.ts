@@ -86,10 +86,8 @@ describe('a command that needs confirmation', () => {
     const expired = dryRun();
     const step = expired.fire();
     expect(typesOf(step.outputs)).toEqual(['confirmation.changed', 'command.changed']);
-    expect(ofType(step.outputs, 'command.changed')).toMatchObject([
-      { status: 'expired', verification: 'unverifiable' },
-    ]);
-    expect(expired.context.live.verification).toMatchObject({ status: 'unverifiable', checkedAt: T0 + 300_000 });
+    expect(ofType(step.outputs, 'command.changed')).toMatchObject([{ status: 'expired', verification: 'pending' }]);
+    expect(expired.context.live.verification).toMatchObject({ status: 'pending', checkedAt: null });
   });
 
   it.each([

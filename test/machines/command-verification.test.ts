@@ -201,16 +201,16 @@ describe('the verification', () => {
         return command;
       },
     ],
-  ] as const)('is unverifiable when the command %s', (status, make) => {
+  ] as const)('stays pending when the command %s', (status, make) => {
     const command = make();
-    expect(statusAndVerification(command)).toEqual([status, 'unverifiable']);
-    expect(command.context.live.verification.checkedAt).not.toBeNull();
+    expect(statusAndVerification(command)).toEqual([status, 'pending']);
+    expect([command.context.live.verification.checkedAt, command.running.size]).toEqual([null, 0]);
   });
 
   it('ends with its watch when the command fails', () => {
     const step = written().send(ackReceived('failed', T0 + 9));
     expect(typesOf(step.outputs)).toEqual(['verification.unwatch', 'command.changed']);
-    expect(ofType(step.outputs, 'command.changed')).toMatchObject([{ status: 'failed', verification: 'unverifiable' }]);
+    expect(ofType(step.outputs, 'command.changed')).toMatchObject([{ status: 'failed', verification: 'pending' }]);
   });
 
   it('is unverifiable from the start without an expected state', () => {

@@ -166,7 +166,7 @@ describe('a queued command', () => {
     expect(status(command)).toBe('expired');
     expect(step.outputs).toEqual([
       { type: 'verification.unwatch', deviceId: DEVICE, commandId: COMMAND },
-      changed('expired', 'unverifiable', T0 + 5_000),
+      changed('expired', 'pending', T0 + 5_000),
     ]);
     expect(command.running.size).toBe(0);
   });
@@ -176,7 +176,7 @@ describe('a queued command', () => {
       const command = requestedCommand();
       const step = command.send(event);
       expect(status(command)).toBe('cancelled');
-      expect(ofType(step.outputs, 'command.changed')).toEqual([changed('cancelled', 'unverifiable', T0 + 1)]);
+      expect(ofType(step.outputs, 'command.changed')).toEqual([changed('cancelled', 'pending', T0 + 1)]);
       expect(step.timers).toEqual([{ clear: TTL_TIMER }]);
     }
   });

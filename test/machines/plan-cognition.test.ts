@@ -283,7 +283,7 @@ describe('a planner timeout', () => {
     expect(changes(outputs)).toMatchObject([{ type: 'interrupted', reason: 'PREEMPTED' }]);
     expect(plan.context).toMatchObject({
       live: {
-        ...{ status: 'rolled_back', finishedAt: dueAt + 5 },
+        ...{ status: 'failed', finishedAt: dueAt + 5 },
         cognition: { phase: 'done', error: { code: 'SIDECAR_UNAVAILABLE' } },
       },
     });

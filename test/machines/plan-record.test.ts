@@ -42,7 +42,7 @@ describe('the record of a plan with a planner', () => {
       summary: 'Warm.',
     });
     expect(note({ type: 'cognition.failed', at: T0, error: { code: 'NO_IDEA', detail: '' } })).toMatchObject({
-      status: 'rolled_back',
+      status: 'failed',
       code: 'NO_IDEA',
     });
   });

@@ -36,7 +36,7 @@ describe('a step that fails', () => {
     expect(stepIn(plan, 'a')).toMatchObject({ status: undone ? 'compensating' : 'failed', error: { code } });
     expect(statuses(plan).b).toBe('skipped');
     expect(requestedSteps(outputs)).toEqual(undone ? ['a'] : []);
-    expect(plan.context.live.status).toBe(undone ? 'rolling_back' : 'rolled_back');
+    expect(plan.context.live.status).toBe(undone ? 'rolling_back' : 'failed');
   });
 
   it('starts no further step, lets running ones finish, and undoes in reverse order of completion', () => {
@@ -114,14 +114,14 @@ describe('a step that fails', () => {
     reportStatus(plan, 'a', 'awaiting_confirmation');
     expect(reportStatus(plan, 'b', 'failed').outputs).toContainEqual(withdrawn(plan, 'a'));
     reportStatus(plan, 'a', 'cancelled');
-    expect([plan.context.live.status, statuses(plan).a]).toEqual(['rolled_back', 'skipped']);
+    expect([plan.context.live.status, statuses(plan).a]).toEqual(['failed', 'skipped']);
   });
 
   it('because its command could not be created has no command', () => {
     const { plan } = planned([stepInput('a'), stepInput('b', { dependsOn: ['a'] })]);
     refused(plan, 'a', 'UNAUTHENTICATED');
     expect(stepIn(plan, 'a')).toMatchObject({ status: 'failed', commandId: null, error: { code: 'UNAUTHENTICATED' } });
-    expect(plan.context.live.status).toBe('rolled_back');
+    expect(plan.context.live.status).toBe('failed');
   });
 });
 

@@ -9,7 +9,7 @@ import { sentenceCase } from '../ui/text-format.ts';
 import { Time } from '../ui/time.tsx';
 import { Fact, Facts, ObjectMembers, Value } from '../ui/values.tsx';
 import { CommandProgress } from './command-progress.tsx';
-import type { CommandRecord } from './stages.ts';
+import { type CommandRecord, isFinal } from './stages.ts';
 import { StatusPill } from './status.tsx';
 import { useCommand } from './use-command.ts';
 import './page.css';
@@ -81,11 +81,15 @@ function RequestFacts({ command }: { command: CommandRecord }) {
   );
 }
 
-function ResultFacts({ command: { verification, result } }: { command: CommandRecord }) {
+function ResultFacts({ command }: { command: CommandRecord }) {
+  const { verification, result } = command;
   const { expected, observed } = verification;
+  const isOver = isFinal(command) && verification.status === 'pending';
   return (
     <Facts>
-      <Fact name="Verification">{sentenceCase(verification.status)}</Fact>
+      <Fact name="Verification">
+        {isOver ? 'None: the command did not succeed' : sentenceCase(verification.status)}
+      </Fact>
       {expected !== undefined && (
         <Fact name="Expected">
           <ObjectMembers of={expected} />

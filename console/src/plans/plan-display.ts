@@ -57,7 +57,7 @@ export const undoStateOf = ({ compensation, status }: Pick<StepRecord, 'compensa
   compensation === undefined ? 'none' : undoStates[status];
 
 /** Status of a plan, in one sentence. */
-export function planSummary({ status, steps, on_failure, finished_at }: PlanRecord): string {
+export function planSummary({ status, steps, finished_at, cognition }: PlanRecord): string {
   const count = (...wanted: StepStatus[]): number => steps.filter((step) => wanted.includes(step.status)).length;
   const done = count('succeeded', 'compensating', 'compensated', 'compensation_failed');
   if (steps.length === 0 && finished_at === null) return 'An agent is planning the steps.';
@@ -70,9 +70,10 @@ export function planSummary({ status, steps, on_failure, finished_at }: PlanReco
     case 'succeeded':
       return steps.length === 0 ? 'There was nothing to do.' : 'All steps succeeded.';
     case 'failed':
-      return on_failure === 'stop'
+      if (steps.length === 0) return cognition?.error?.detail ?? 'The plan ended before it had steps.';
+      return done > 0
         ? 'A step failed. No new steps were started; completed steps were kept.'
-        : 'The plan could not continue.';
+        : 'The plan failed before a step was completed.';
     case 'rolling_back':
       return `A step failed or the plan was cancelled. Completed steps are being rolled back in reverse order; ${count('compensated')} done.`;
     case 'rolled_back':

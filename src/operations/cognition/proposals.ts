@@ -23,7 +23,9 @@ const step = z.object(stepFields).meta({ id: 'ProposedStep' });
 const proposal = z
   .object({
     id: uuid,
-    status: z.enum(proposalStatuses),
+    status: z.enum(proposalStatuses).meta({
+      description: '`pending` until a user decides; `refused` also if the sidecar proposes nothing or failed',
+    }),
     reason: z.string().nullable().meta({
       description:
         'The sidecar’s reason for its steps, or for proposing none; after a refusal, the reason of the user, if any',
@@ -165,7 +167,7 @@ function acceptanceConflict(one: Proposal, now: EpochMs): string | null {
   const status = proposalStatusOf(one, now);
   if (status !== 'pending') return `The proposal is ${status} already.`;
   if (one.phase !== 'done') return 'The sidecar has not responded yet.';
-  return one.steps.length > 0 ? null : 'The proposal has no steps.';
+  return null;
 }
 
 const cognitionOf = ({ id, homeId, deviceId, note, memories }: Proposal) => ({

@@ -1,8 +1,10 @@
 import { z } from 'zod';
 import type { ContextInput } from '../../domain/cognition.ts';
 import { judge } from '../../domain/gateway.ts';
+import { isObject } from '../../domain/json/value.ts';
 import { done, type Outcome, type RefusalCode, refusals } from '../../domain/refusals.ts';
 import { reason } from '../../domain/request-fields.ts';
+import type { Json, JsonObject } from '../../domain/values.ts';
 import type { Snapshot } from '../../machines/definition.ts';
 import type { PlanCognition, PlanContext, PlanEvent, PlanFixed, StepInput } from '../../machines/plan-types.ts';
 import type { IdempotencyRow } from '../../store/contract.ts';
@@ -58,6 +60,7 @@ export const createPlan = operation({
   scope: 'execute:plans',
   alsoScope: 'execute:commands',
   changes: true,
+  changesNothing: (given) => isObject(given as Json) && (given as JsonObject).dry_run === true,
   audit: 'journal',
   refuses: ['NOT_FOUND'],
   example: {

@@ -62,7 +62,7 @@ describe('twinkeep goal', () => {
 
   it('without a plan as a result ends with 1 and prints the reason', async () => {
     const { code, stdout } = await watch('goal', 'Be silent.');
-    expect([code, stdout]).toEqual([1, expect.stringMatching(/rolled_back \S+\nNO_IDEA: No idea\.\n$/)]);
+    expect([code, stdout]).toEqual([1, expect.stringMatching(/failed \S+\nNO_IDEA: No idea\.\n$/)]);
   });
 
   it('takes --device or --home, not both', async () => {

@@ -140,7 +140,7 @@ describe('a sidecar that sends nothing', () => {
   it('for a minute fails the plan, which gives the reason', async () => {
     const id = await world.submitGoal('Light, please.');
     await world.advanceClock(PLANNER_TIMEOUT_MS + 1_000);
-    const plan = await world.waitForPlan(id, ({ status }) => status === 'rolled_back');
+    const plan = await world.waitForPlan(id, ({ status }) => status === 'failed');
     expect(plan.cognition).toMatchObject({ phase: 'done', error: { code: 'SIDECAR_UNAVAILABLE' } });
     expect(kindsOf(id)).toEqual(['opened', 'interrupted PREEMPTED']);
   });
@@ -211,7 +211,7 @@ describe('a suspension of thinking', () => {
     clock.advance(31_000);
     expectRefusal(await cognition.propose(id, turnOn('more', device)), 'CONFLICT');
     await eventually(async () => (await store.proposals.find(id))?.phase === 'done');
-    expect(await world.proposal(id)).toMatchObject({ status: 'pending', steps: [] });
+    expect(await world.proposal(id)).toMatchObject({ status: 'refused', steps: [] });
     expect((await world.tenant.call('POST', `/cognition/proposals/${id}/accept`, {})).status).toBe(409);
   });
 

@@ -99,7 +99,7 @@ const getStateVerification = defineOperationTool({
   name: 'get_state_verification',
   title: 'Whether a command had its effect',
   description:
-    'Whether the device reported the state that the command should cause: `verified`, `pending` while the report may still arrive, `mismatched`, `timed_out`, or `unverifiable` if no state is expected.',
+    'Whether the device reported the state that the command should cause: `verified`, `pending` while the report may still arrive or if the command did not succeed, `mismatched`, `timed_out`, or `unverifiable` if no state is expected.',
   annotations: READ_ONLY,
   operation: getCommand,
   arguments: { names: { command_id: 'id' } },

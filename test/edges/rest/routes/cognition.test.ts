@@ -345,7 +345,7 @@ describe('an observation', () => {
     const early = await request(`/cognition/proposals/${id}/accept`);
     expect([early.status, early.body.code]).toEqual([409, 'CONFLICT']);
     unwrap(await world.service.cognition.complete(id, { summary: 'All is well.' }));
-    expect(await world.proposal(id)).toMatchObject({ status: 'pending', reason: 'All is well.', steps: [] });
+    expect(await world.proposal(id)).toMatchObject({ status: 'refused', reason: 'All is well.', steps: [] });
     const empty = await request(`/cognition/proposals/${id}/accept`);
     expect([empty.status, empty.body.code]).toEqual([409, 'CONFLICT']);
   });
@@ -356,7 +356,7 @@ describe('an observation', () => {
     unwrap(await world.service.cognition.propose(id, node(device)));
     unwrap(await world.service.cognition.fail(id, { code: 'NO_MODEL', detail: 'The model does not answer.' }));
     expect(await world.proposal(id)).toMatchObject({
-      status: 'pending',
+      status: 'refused',
       reason: 'The model does not answer.',
       steps: [],
     });

@@ -192,7 +192,9 @@ describe('GET /commands/{id}', () => {
     const { command_id: unwritten } = await command(id, { action: 'turn_on', ttl_s: 5 });
     service.clock.advance(5_000);
     await service.runtime.timers.tick();
-    expect(await show(unwritten)).toMatchObject({ status: 'expired', verification: { status: 'unverifiable' } });
+    expect(await show(unwritten)).toMatchObject({
+      ...{ status: 'expired', verification: { status: 'pending', expected: { on: true }, checked_at: null } },
+    });
   });
 
   it('shows commands of a revoked device as ended', async () => {

@@ -46,7 +46,7 @@ describe('a critical step', () => {
     const id = await run([{ id: 'door', device_id: door, action: 'unlock' }]);
     const waiting = await until(id, ({ status }) => status === 'awaiting_confirmation');
     await mine.call('POST', `/confirmations/${step(waiting, 'door').command_id}/refuse`, { reason: 'no' });
-    expect(step(await until(id, ({ status }) => status === 'rolled_back'), 'door').error.code).toBe('CANCELLED');
+    expect(step(await until(id, ({ status }) => status === 'failed'), 'door').error.code).toBe('CANCELLED');
   });
 
   it('is approved together with its critical compensation, which needs no second confirmation', async () => {
@@ -112,7 +112,7 @@ describe('the authority of a plan', () => {
     await mine.call('POST', '/auth/api-keys/revoke', { prefix: key.prefix });
     service.services.flags = () => none;
     await tick(5_000);
-    const plan = await until(id, ({ status }) => status === 'rolled_back');
+    const plan = await until(id, ({ status }) => status === 'failed');
     expect(step(plan, 'a').error.code).toBe('UNAUTHENTICATED');
   });
 
