@@ -167,6 +167,10 @@ export const deviceRows: readonly Row[] = [
     request: async (world) => ({ path: `/device/${(await world.awaiting()).deviceId}/commands` }),
   },
   {
+    ...{ method: 'GET', path: '/commands', role: 'user', scope: 'read:commands', status: 200 },
+    request: async () => ({ path: '/commands' }),
+  },
+  {
     ...{ method: 'GET', path: '/commands/{id}', role: 'user', scope: 'read:commands', status: 200 },
     request: async (world) => ({ path: `/commands/${(await world.awaiting()).commandId}` }),
   },

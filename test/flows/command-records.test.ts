@@ -127,6 +127,7 @@ describe('progress, refusals and errors of commands', () => {
     );
 
     expect(await cli('commands', 'get', running)).toMatch(/progress\s+50/);
+    expect(await cli('commands', 'list', '--status', 'rejected')).toContain(rejected);
     const list = await cli('commands', 'list', id);
     for (const note of ['progress 50', 'the relay is stuck', 'ACTION_NOT_IN_MANIFEST']) expect(list).toContain(note);
 

@@ -86,7 +86,8 @@ it('a suspended tenant: sessions end, users and devices are refused, deadlines c
   ]) {
     expect(answer).toMatchObject({ status: 403, body: { code: 'TENANT_SUSPENDED' } });
   }
-  expect((await parked.get('/v1/auth/me')).body).toMatchObject({ has_tenant: true });
+  expect((await parked.get('/v1/auth/me')).body).toMatchObject({ has_tenant: true, tenant_suspended: true });
+  expect((await other.get('/v1/auth/me')).body).not.toHaveProperty('tenant_suspended');
 
   const statusOf = (id: string) => at.services.actors.read({ kind: 'command', id });
   at.clock.advance(11_000);

@@ -33,6 +33,7 @@ const supported: Readonly<Record<string, NonNullable<Operation['restrictedKeys']
   confirmCommand: 'actions',
   cancelCommand: 'actions',
   listCommands: 'devices',
+  listTenantCommands: 'devices',
   getCommand: 'devices',
   listConfirmations: 'devices',
   approveConfirmation: 'actions',

@@ -236,6 +236,20 @@ function showCommand(io: Io, command: CommandRecord): void {
     io.out(io.outColors.dim(`  ${step.at}  ${step.status}${step.reason ? `: ${step.reason}` : ''}`));
 }
 
+interface ListOptions {
+  limit: number;
+  status?: string;
+  since?: string;
+}
+
+type ListedCommand = CommandNotes & {
+  id: string;
+  device_id: string;
+  action: string;
+  params: JsonObject;
+  timestamp: string;
+};
+
 type CommandNotes = Pick<CommandRecord, 'status' | 'progress' | 'error' | 'refusal'>;
 
 /** Progress of a running command, or why it was refused or failed, in a few words. */
@@ -251,19 +265,30 @@ function addHistory(program: Command, io: Io): void {
     .summary('inspect commands')
     .description('Lists, shows and cancels commands.');
   commands
-    .command('list <device-id>')
-    .description('Lists the commands of a device, newest first.')
+    .command('list [device-id]')
+    .description('Lists the commands of a device, or of all devices, newest first.')
     .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 20)
-    .action(async (deviceId: string, { limit }: { limit: number }, command: Command) => {
+    .option('--status <status>', 'only commands in this status')
+    .option('--since <time>', 'only commands requested at or after this time (RFC 3339)')
+    .action(async (device_id: string | undefined, options: ListOptions, command: Command) => {
+      const { limit, status, since } = options;
       const { api, show } = createCliContext(io, command);
-      type Entry = { id: string; action: string; params: JsonObject; timestamp: string } & CommandNotes;
-      const body = await api.get<{ commands: Entry[] }>(`${commandPath(deviceId)}s`, { limit: String(limit) });
+      const query = { device_id, status, since, limit: String(limit) };
+      const body = await api.get<{ commands: ListedCommand[] }>('/v1/commands', query);
       show(body, ({ commands: entries }) =>
         printTable(
           io,
-          ['ID', 'AT', 'ACTION', 'PARAMS', 'STATUS', 'NOTE'],
+          ['ID', 'AT', 'DEVICE', 'ACTION', 'PARAMS', 'STATUS', 'NOTE'],
           entries.map((entry) => [
-            ...[entry.id, entry.timestamp, entry.action, JSON.stringify(entry.params), entry.status, noteOf(entry)],
+            ...[
+              entry.id,
+              entry.timestamp,
+              entry.device_id,
+              entry.action,
+              JSON.stringify(entry.params),
+              entry.status,
+              noteOf(entry),
+            ],
           ]),
         ),
       );

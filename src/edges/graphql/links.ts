@@ -99,6 +99,7 @@ export const links: Readonly<Record<string, (outputs: OutputTypes) => Fields>> =
     },
   }),
   Command: (outputs) => deviceLink(outputs),
+  TenantCommand: (outputs) => deviceLink(outputs),
   Confirmation: (outputs) => deviceLink(outputs),
   PlanStep: (outputs) => deviceLink(outputs),
   StateChange: (outputs) => deviceLink(outputs),

@@ -19,6 +19,7 @@ import {
   refuseConfirmation,
 } from '../../operations/commands/confirmation-inbox.ts';
 import { getPolicy, updatePolicy } from '../../operations/commands/safety-policy.ts';
+import { listTenantCommands } from '../../operations/commands/tenant-commands.ts';
 import {
   beginCaRegistration,
   deleteCa,
@@ -140,6 +141,7 @@ export const queries: Readonly<Record<string, QueryField>> = {
   cas: { operation: listCas, resultMember: 'cas' },
   command: { operation: getCommand, resultMember: 'command' },
   commands: { operation: listCommands, connectionMember: 'commands' },
+  tenantCommands: { operation: listTenantCommands, connectionMember: 'commands' },
   confirmations: { operation: listConfirmations, connectionMember: 'confirmations' },
   changeRequest: { operation: getChangeRequest, resultMember: 'change' },
   changeRequests: { operation: listChangeRequests, connectionMember: 'changes' },

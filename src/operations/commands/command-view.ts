@@ -88,7 +88,8 @@ const refusal = z
   .object({ code: z.string(), detail: z.string() })
   .meta({ id: 'CommandRefusal', description: 'Why the safety gateway refused the command' });
 
-const historyEntry = z.object({
+/** The members that every list of commands has. */
+export const commandEntry = z.object({
   id: uuid,
   action: z.string(),
   params: shownParams,
@@ -100,10 +101,10 @@ const historyEntry = z.object({
   refusal: refusal.optional(),
   error: anyValue.optional().meta({ description: 'The error that the device reported' }),
 });
-type HistoryEntry = z.infer<typeof historyEntry>;
+type HistoryEntry = z.infer<typeof commandEntry>;
 
 /** The entry of a stored command. Its context is divided into fixed and live members only when it is loaded. */
-function entryOf({ value, context }: StoredActor): HistoryEntry {
+export function entryOf({ value, context }: StoredActor): HistoryEntry {
   const { id, action, params, requestedAt, refusal, answer } = context as unknown as CommandFixed & CommandLive;
   return {
     ...{ id, action, params, timestamp: iso(requestedAt), status: commandStatusOf({ value }) },
@@ -129,7 +130,7 @@ export const listCommands = operation({
   summary: "List a device's commands, including refused ones, newest first",
   input: z.strictObject({ deviceId: idOf('device'), ...paging }),
   output: z.object({
-    commands: z.array(historyEntry.meta({ id: 'CommandEntry' })),
+    commands: z.array(commandEntry.meta({ id: 'CommandEntry' })),
     count: listCount,
     next_cursor: nextCursor,
   }),
@@ -162,7 +163,7 @@ const timelineEntry = z.object({
   reason: z.string().optional(),
 });
 
-const commandRecord = historyEntry
+const commandRecord = commandEntry
   .extend({
     device_id: uuid,
     safety_class: safetyClassSchema.nullable(),

@@ -3,6 +3,7 @@ import { referenceOf } from '../../domain/clock.ts';
 import { roleSchema } from '../../domain/enum-schemas.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
+import { isActiveSnapshot } from '../../machines/tenant-record.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import { fingerprint, type SessionHolder } from '../../services/cookie-sessions.ts';
 import { chainOf, MAX_ANCESTORS } from '../../services/tokens.ts';
@@ -25,7 +26,8 @@ const ADA = {
 const member = { authenticated: true, has_tenant: true, user: ADA, invitations: [] };
 const meExamples = {
   member: {
-    summary: 'A member of a tenant, with a token or a cookie session; the same while the tenant is suspended',
+    summary:
+      'A member of a tenant, with a token or a cookie session; while the tenant is suspended with `tenant_suspended`',
     output: member,
   },
   invited: {
@@ -62,6 +64,7 @@ export const getMe = operation({
       .array(invitationEntry)
       .meta({ description: 'Invitations to the verified email; empty for API keys' }),
     restrict_to: restrictedTo.optional().meta({ description: 'Present only for restricted API keys' }),
+    tenant_suspended: z.literal(true).optional().meta({ description: 'Present only while the tenant is suspended' }),
     platform_admin: z.literal(true).optional().meta({ description: 'Present only for platform operators' }),
   }),
   role: 'none',
@@ -90,6 +93,7 @@ export const getMe = operation({
         },
         invitations: principal.key === undefined ? await invitationsOf(services, user) : [],
         ...(caller.restriction && { restrict_to: restrictionBody(caller.restriction) }),
+        ...(tenant !== null && !isActiveSnapshot(tenant.snapshot) && { tenant_suspended: true as const }),
         ...(caller.platformAdmin && { platform_admin: true as const }),
       },
     });

@@ -1,8 +1,17 @@
+import type { CommandStatus } from '../../domain/command.ts';
 import type { Position } from '../../domain/cursor.ts';
 import type { OwnedShards } from '../../domain/shards.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { StoredActor } from './actor-rows.ts';
 import type { Page } from './page.ts';
+
+export interface CommandFilter {
+  /** Undefined: of all devices. */
+  deviceIds: readonly Uuid[] | undefined;
+  status?: CommandStatus;
+  /** Created at or after this time. */
+  since?: EpochMs;
+}
 
 export interface ConfirmationFilter {
   /** Commands whose confirmation has expired by then are left out. */
@@ -16,6 +25,11 @@ export interface ConfirmationFilter {
 export interface CommandStore {
   /** History of one device, newest first. */
   list(tenantId: Uuid, deviceId: Uuid, limit: number, after?: Position): Promise<Page<StoredActor>>;
+  /**
+   * The tenant's commands, newest first. With a status, or for several devices, a page examines a limited number of
+   * commands: it can have fewer entries than `limit` although there is a next page, and is then not counted.
+   */
+  listAll(tenantId: Uuid, filter: CommandFilter, limit: number, after?: Position): Promise<Page<StoredActor>>;
   /** The command that this token confirms: of one device, or of any device if `deviceId` is null. */
   byToken(tenantId: Uuid, deviceId: Uuid | null, tokenHash: string): Promise<{ id: Uuid; deviceId: Uuid } | null>;
   /** The tenant's commands that can still be confirmed, newest first. */

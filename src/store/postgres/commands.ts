@@ -1,5 +1,5 @@
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
-import type { CommandStore } from '../contract.ts';
+import type { CommandStore, Position } from '../contract.ts';
 import { type ActorRow, actorColumns, contextField, storedActor } from './actors.ts';
 import { executingStatuses, openStatuses } from './command-statuses.ts';
 import { type Database, idArray, type SqlValue } from './database.ts';
@@ -40,6 +40,11 @@ interface WatchedRow {
   seen: boolean;
 }
 
+/** The most commands that one page of a list by status, or of several devices, examines. */
+const MAX_EXAMINED = 20_000;
+
+const anyUuid = (parameter: string): string => `any(${parameter}::uuid[])`;
+
 const FIRST_ID: Uuid = '00000000-0000-0000-0000-000000000000';
 
 type ListedRow = ActorRow & { created_at: EpochMs };
@@ -69,6 +74,48 @@ export function commandStore(database: Database, batchSize = 10_000): CommandSto
       };
       const page = await readPage(database, statement, { after, limit, of: (row: ListedRow) => row, position });
       return { ...page, items: page.items.map((row) => storedActor('command', row)) };
+    },
+
+    async listAll(tenantId, { deviceIds, status, since = 0 }, limit, after) {
+      const only = deviceIds?.length === 1 ? deviceIds[0] : undefined;
+      const among = only === undefined ? deviceIds : undefined;
+      const start = (from: Position | undefined) => [tenantId, ...descendingStart(from)];
+      const fixed: SqlValue[] = [since, ...(only === undefined ? [] : [only])];
+      // The indexes of the tenant and of the device have the order of the list.
+      const where = `from commands where tenant_id = $1 and (created_at, id) < ($2, $3) and created_at >= $5
+        ${only === undefined ? '' : 'and device_id = $6'} order by created_at desc, id desc`;
+      const filters = [
+        ...(status === undefined ? [] : [{ column: 'status', value: status, operator: (text: string) => text }]),
+        ...(among === undefined ? [] : [{ column: 'device_id', value: idArray(among), operator: anyUuid }]),
+      ];
+      const conditions = filters.map(
+        ({ column, operator }, n) => `${column} = ${operator(`$${5 + fixed.length + n}`)}`,
+      );
+      const place = only === undefined ? '' : '_of_device';
+      const kind = `${status === undefined ? '' : '_status'}${among === undefined ? '' : '_among'}`;
+      const columns = actorColumns('command');
+      const isFiltered = conditions.length > 0;
+      const statement: ListStatement = {
+        name: `commands_all${place}${kind}`,
+        scope: { tenantId },
+        text: isFiltered
+          ? `select ${columns} from (select ${columns}, status ${where} limit ${MAX_EXAMINED}) seen
+              where ${conditions.join(' and ')} order by created_at desc, id desc limit $4`
+          : `select ${columns} ${where} limit $4`,
+        values: (from, rows) => [...start(from), rows, ...fixed, ...filters.map(({ value }) => value)],
+      };
+      const page = await readPage(database, statement, { after, limit, of: (row: ListedRow) => row, position });
+      const listed = { ...page, items: page.items.map((row) => storedActor('command', row)) };
+      if (!isFiltered) return listed;
+      if (page.next !== null) return { ...listed, count: async () => null };
+      const [edge] = await database.read<Pick<ListedRow, 'created_at' | 'id'>>({
+        name: `commands_all${place}_edge`,
+        scope: { tenantId },
+        text: `select created_at, id ${where} offset $4 limit 1`,
+        values: [...start(after), MAX_EXAMINED - 1, ...fixed],
+      });
+      const next = edge === undefined ? null : { createdAt: edge.created_at, id: edge.id };
+      return after === undefined && next === null ? listed : { ...listed, next, count: async () => null };
     },
 
     async byToken(tenantId, deviceId, tokenHash) {

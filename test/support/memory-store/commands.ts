@@ -61,6 +61,17 @@ export const commandStore = (session: Session): CommandStore => ({
       return mapPage(newestFirst(rows, positionOf, limit, after), storedActor);
     }),
 
+  listAll: (tenantId, filter, limit, after) =>
+    session.read('commands.listAll', [tenantId, filter, limit, after], (tables, tenantId, filter, limit, after) => {
+      const { deviceIds, status, since = 0 } = filter;
+      const rows = actorsOf(tables, 'command', ({ tenantId: of, columns }) => {
+        const isAmong = deviceIds === undefined || deviceIds.includes(columns.device_id as Uuid);
+        const hasStatus = status === undefined || columns.status === status;
+        return of === tenantId && isAmong && hasStatus && (columns.created_at as EpochMs) >= since;
+      });
+      return mapPage(newestFirst(rows, positionOf, limit, after), storedActor);
+    }),
+
   byToken: (tenantId, deviceId, tokenHash) =>
     session.read('commands.byToken', [tenantId, deviceId, tokenHash], (tables, tenantId, deviceId, tokenHash) => {
       const [row] = actorsOf(

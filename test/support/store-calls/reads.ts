@@ -116,6 +116,14 @@ const commands: Record<string, Read> = {
     each(ids(model, 'tenant', 2), (tenantId) =>
       each(ids(model, 'device', 2), async (deviceId) => [
         await pages((after) => commands.list(tenantId, deviceId, 3, after)),
+        await each(
+          [
+            { deviceIds: undefined },
+            { deviceIds: [deviceId], since: 1 },
+            { deviceIds: [deviceId, tenantId], status: 'dispatched' as const },
+          ],
+          (filter) => pages((after) => commands.listAll(tenantId, filter, 3, after)),
+        ),
         await pages((after) => commands.awaitingConfirmation(tenantId, { now: DAY, dryRuns: false }, 3, after)),
         await pages((after) => commands.awaitingConfirmation(tenantId, { now: DAY, dryRuns: true }, 3, after)),
         await pages((after) =>
