@@ -10,6 +10,7 @@ import { NameField } from '../ui/name-field.tsx';
 import { type DeviceRecord, deviceNameOf } from './device-name.tsx';
 import { type KeyChange, KeyChangeDialog, keyChanges } from './key-change-dialog.tsx';
 import { MoveDevice } from './move-device.tsx';
+import '../administration/administration.css';
 
 type Shown = 'rename' | 'move' | 'delete' | KeyChange;
 

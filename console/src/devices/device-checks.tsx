@@ -2,6 +2,7 @@ import { useId, useState } from 'react';
 import { LoadError, Loading } from '../ui/feedback.tsx';
 import { deviceNameOf } from './device-name.tsx';
 import { useAllDevices } from './use-all-devices.ts';
+import '../administration/administration.css';
 import './device-checks.css';
 
 interface DeviceChecksProps {

@@ -14,6 +14,7 @@ import { FormButton } from '../ui/form-button.tsx';
 import { Table } from '../ui/table.tsx';
 import { abbreviateId } from '../ui/text-format.ts';
 import { GroupFields, groupInput } from './group-fields.tsx';
+import '../administration/administration.css';
 
 type Group = ResponseBody<typeof getGroup>['group'];
 

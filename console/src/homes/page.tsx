@@ -13,6 +13,7 @@ import { NameField } from '../ui/name-field.tsx';
 import { Table } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
 import { HomeFields, homeInput } from './home-fields.tsx';
+import '../administration/administration.css';
 
 type Home = ResponseBody<typeof getHome>['home'];
 type RoomListPage = ResponseBody<typeof listRooms>;
