@@ -66,6 +66,11 @@ export const pageEntries: readonly PageEntry[] = [
     load: () => import('./plans/list.tsx').then(({ PlansPage }) => PlansPage),
   },
   {
+    // Before the page of one plan, which has a parameter here.
+    ...{ path: '/plans/new', role: 'user' },
+    load: () => import('./plans/new-plan.tsx').then(({ NewPlanPage }) => NewPlanPage),
+  },
+  {
     ...{ path: '/plans/:id', role: 'viewer' },
     load: () => import('./plans/page.tsx').then(({ PlanPage }) => PlanPage),
   },

@@ -1,17 +1,14 @@
 // Imported by file: the package's entry point loads a validator that compiles code, which the Content-Security-Policy forbids.
 import Form from '@rjsf/core/lib/components/Form.js';
-import type { RJSFSchema } from '@rjsf/utils';
-import { useMemo, useRef, useState } from 'react';
+import { useRef, useState } from 'react';
 import type { JsonObject } from '../../../src/domain/values.ts';
-import type { listReleases } from '../../../src/operations/firmware/firmware.ts';
-import type { ResponseBody } from '../api/answer-types.ts';
-import { useGet } from '../api/queries.ts';
 import type { DeviceRecord } from '../devices/device-name.tsx';
 import { type CapabilityRecord, paramNames } from '../devices/manifest.tsx';
 import { validator } from '../schema/validator.ts';
 import { Note } from '../ui/feedback.tsx';
 import { sentenceCase } from '../ui/text-format.ts';
-import { formSchemaOf, initialParams, type Releases } from './form-schema.ts';
+import { initialParams } from './form-schema.ts';
+import { useParamSchema } from './use-param-schema.ts';
 
 interface ParamFormProps {
   capability: CapabilityRecord;
@@ -22,8 +19,7 @@ interface ParamFormProps {
 
 /** Form built from the capability's JSON Schema; the service validates the parameters again. */
 export function ParamForm({ capability, device, busy, send }: ParamFormProps) {
-  const releases = useReleases(capability, device);
-  const { schema, ui } = useMemo(() => formSchemaOf(capability.paramSchema, releases), [capability, releases]);
+  const { schema, ui, releases } = useParamSchema(capability, device);
   // Initialised from the reported state; new reports do not overwrite the user's input.
   const [params, setParams] = useState<JsonObject>(() => initialParams(capability, device.state));
   const isPreview = useRef(false);
@@ -65,7 +61,7 @@ export function ParamForm({ capability, device, busy, send }: ParamFormProps) {
       )}
       <Form
         className="param-form"
-        schema={schema as RJSFSchema}
+        schema={schema}
         uiSchema={ui}
         validator={validator}
         formData={params}
@@ -80,16 +76,5 @@ export function ParamForm({ capability, device, busy, send }: ParamFormProps) {
         {buttons}
       </Form>
     </>
-  );
-}
-
-/** Released firmware for the firmware update action; null for any other action. */
-function useReleases({ action }: CapabilityRecord, { device_type }: DeviceRecord): Releases | null {
-  const isUpdate = action === 'update_firmware';
-  const query = new URLSearchParams({ device_type, status: 'released', limit: '200' });
-  const { data } = useGet<ResponseBody<typeof listReleases>>(`/v1/firmware?${query}`, { enabled: isUpdate });
-  return useMemo(
-    () => (isUpdate && data !== undefined ? data.releases.map(({ id, version }) => ({ id, version })) : null),
-    [isUpdate, data],
   );
 }

@@ -3,6 +3,7 @@ import type { listPlans } from '../../../src/operations/plans/plan-view.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { usePagedQuery } from '../api/paged-query.ts';
 import { useUserNames } from '../people/user-names.ts';
+import { useSession } from '../session.tsx';
 import { Empty, LoadError, Loading } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
 import { humanize } from '../ui/text-format.ts';
@@ -32,6 +33,7 @@ export function PlansPage() {
             completed steps are rolled back.
           </p>
         </div>
+        {rows.length > 0 && <NewPlan />}
       </header>
       {firstPage === null ? (
         problem === null ? (
@@ -41,7 +43,10 @@ export function PlansPage() {
         )
       ) : rows.length === 0 ? (
         <Empty icon="plan" title="No plans yet.">
-          Create one with <code>twinkeep plans run</code>, through the API, or from an agent's proposal.
+          <p>
+            Create one here, with <code>twinkeep plans run</code>, or from an agent's proposal.
+          </p>
+          <NewPlan />
         </Empty>
       ) : (
         <section className="card" aria-label="Plans">
@@ -72,6 +77,18 @@ export function PlansPage() {
         </section>
       )}
     </>
+  );
+}
+
+/** Nothing for viewers. */
+function NewPlan() {
+  const { may } = useSession();
+  return (
+    may('user') && (
+      <Link className="button primary" href="/plans/new">
+        New plan …
+      </Link>
+    )
   );
 }
 
