@@ -11,8 +11,8 @@ import { Empty, LoadError, Loading } from '../ui/feedback.tsx';
 import { ListControls } from '../ui/list-controls.tsx';
 import { tableSorting, useListView } from '../ui/list-view.ts';
 import { counted } from '../ui/text-format.ts';
-import { VirtualTable } from '../ui/virtual-table.tsx';
 import { AddDeviceButton, AddDeviceDialog } from './add-device.tsx';
+import { DeviceTable } from './bulk/device-table.tsx';
 import { useDeviceColumns } from './columns.tsx';
 import { type LoadedValues, useDeviceValues, VALUES_KEY } from './device-values.ts';
 import { HomesNavigation } from './homes-navigation.tsx';
@@ -100,7 +100,7 @@ export function DevicesPage() {
           ) : shown.length === 0 ? (
             <NoDevices isFiltered={isFiltered} isComplete={isComplete} loadMore={loadMore} add={add} />
           ) : (
-            <VirtualTable
+            <DeviceTable
               label="Devices"
               columns={view.shown}
               rows={view.rows}

@@ -12,6 +12,8 @@ export interface Column<Row> {
   width: string;
   /** Hidden on narrow screens. */
   hideOnNarrow?: boolean;
+  /** Rows are never sorted by it. */
+  isUnsorted?: boolean;
   cell(row: Row): ReactNode;
 }
 
@@ -68,14 +70,14 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
     <table className="long card" style={widths} aria-label={label} aria-rowcount={isComplete ? rows.length + 1 : -1}>
       <thead>
         <tr className="long-row" aria-rowindex={1}>
-          {columns.map(({ title, hideOnNarrow }) => (
+          {columns.map(({ title, hideOnNarrow, isUnsorted = false }) => (
             <th
               key={title}
               scope="col"
               className={hideOnNarrow ? 'extra' : ''}
-              {...(sort !== undefined && { 'aria-sort': sort.directionOf(title) })}
+              {...(sort !== undefined && !isUnsorted && { 'aria-sort': sort.directionOf(title) })}
             >
-              {sort === undefined ? (
+              {sort === undefined || isUnsorted ? (
                 title
               ) : (
                 <button type="button" className="sort-button" onClick={() => sort.sortBy(title)}>
