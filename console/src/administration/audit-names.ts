@@ -5,14 +5,14 @@ import { abbreviateId, capital, humanize, sentenceCase } from '../ui/text-format
 // Names of actions and targets in the audit log, and the way back from a name to the filter of the API.
 
 export type AuditListBody = ResponseBody<typeof listAudit>;
-export type ShownAuditEntry = AuditListBody['entries'][number];
+export type AuditListEntry = AuditListBody['entries'][number];
 
 /** `commandDevice` → `Command device`. */
 export const actionTitle = sentenceCase;
 
 /** The target of an action, `device:<id>`, as a text: the device's name, or its kind with the end of its id. */
 export function targetTitle(
-  { subject, subject_name }: Pick<ShownAuditEntry, 'subject' | 'subject_name'>,
+  { subject, subject_name }: Pick<AuditListEntry, 'subject' | 'subject_name'>,
   nameOfUser: (id: string) => string,
 ): string {
   const [kind = '', id = ''] = subject.split(/:(.*)/s);
@@ -25,7 +25,7 @@ export function targetTitle(
 }
 
 /**
- * The action that a text names: one of `known` by its name or title, in any case; otherwise the words in the case of
+ * The action that a text names: one of `known` by its name or title, in any case; otherwise the text in the case of
  * operations (`command device` → `commandDevice`). Empty without a text.
  */
 export function actionNamed(text: string, known: Iterable<string>): string {

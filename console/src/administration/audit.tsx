@@ -10,7 +10,7 @@ import { humanize } from '../ui/text-format.ts';
 import { dateAndTime, fullTime, zone } from '../ui/time.tsx';
 import { type Column, VirtualTable } from '../ui/virtual-table.tsx';
 import { AuditFilters } from './audit-filters.tsx';
-import { type AuditListBody, actionTitle, type ShownAuditEntry as Entry, targetTitle } from './audit-names.ts';
+import { type AuditListBody, actionTitle, type AuditListEntry as Entry, targetTitle } from './audit-names.ts';
 import './administration.css';
 
 export const AuditPage = () => <AuditLog platform={false} />;
