@@ -10,6 +10,8 @@ interface Traits {
   optional?: string[];
   expects?: JsonObject;
   safety?: SafetyClass;
+  /** Units of reported properties that no parameter refers to. */
+  units?: Record<string, string>;
   /** Verification time in seconds; the default suits actions that take effect at once. */
   within?: number;
   /** Default `timeout_s`; that of other actions is `DEFAULT_TIMEOUT_S`. */
@@ -17,7 +19,7 @@ interface Traits {
 }
 
 function action(name: string, description: string, traits: Traits = {}): ActionDefinition {
-  const { params = {}, optional = [], expects, safety = 'NORMAL', within, timeout } = traits;
+  const { params = {}, optional = [], expects, safety = 'NORMAL', within, timeout, units } = traits;
   const required = Object.keys(params).filter((param) => !optional.includes(param));
   return {
     action: name,
@@ -33,20 +35,15 @@ function action(name: string, description: string, traits: Traits = {}): ActionD
     ...(expects !== undefined && { expectedState: expects }),
     ...(within !== undefined && { verify_within_s: within }),
     ...(timeout !== undefined && { timeout_s: timeout }),
+    ...(units !== undefined && { units }),
   };
 }
 
-const integer = (minimum: number, maximum: number, description: string): JsonObject => ({
-  type: 'integer',
-  minimum,
-  maximum,
-  description,
+const integer = (minimum: number, maximum: number, description: string, unit: string): JsonObject => ({
+  ...{ type: 'integer', minimum, maximum, description, unit },
 });
-const number = (minimum: number, maximum: number, description: string): JsonObject => ({
-  type: 'number',
-  minimum,
-  maximum,
-  description,
+const number = (minimum: number, maximum: number, description: string, unit: string): JsonObject => ({
+  ...{ type: 'number', minimum, maximum, description, unit },
 });
 const oneOf = (...values: string[]): JsonObject => ({ type: 'string', enum: values });
 const text = (maxLength: number, description: string): JsonObject => ({
@@ -57,7 +54,7 @@ const text = (maxLength: number, description: string): JsonObject => ({
 });
 const flag: JsonObject = { type: 'boolean' };
 const given = (param: string): JsonObject => ({ $param: param });
-const percent = (of: string) => integer(0, 100, `${of}, percent`);
+const percent = (of: string) => integer(0, 100, `${of}, percent`, '%');
 
 /** Actions at the end of every category (contract §5). */
 export const maintenanceActions: ActionDefinition[] = [
@@ -72,8 +69,9 @@ export const maintenanceActions: ActionDefinition[] = [
   action('revoke', 'Remove the tenant and its keys from the device', { safety: 'RESTRICTED' }),
 ];
 
+const powerUnits: Record<string, string> = { power_w: 'W', energy_wh: 'Wh' };
 const identify = action('identify', 'Blink or beep so that the device can be located');
-const turnOn = action('turn_on', 'Switch on', { expects: { on: true } });
+const turnOn = action('turn_on', 'Switch on', { expects: { on: true }, units: powerUnits });
 const turnOff = action('turn_off', 'Switch off', { expects: { on: false } });
 const toggle = action('toggle', 'Switch on if off, off if on');
 const childLock = action('set_child_lock', 'Lock or unlock the buttons on the device', {
@@ -81,7 +79,7 @@ const childLock = action('set_child_lock', 'Lock or unlock the buttons on the de
   expects: { child_lock: given('enabled') },
 });
 const reportInterval = action('set_report_interval', 'Set how often readings are reported', {
-  params: { seconds: integer(1, 86_400, 'Seconds between two reports') },
+  params: { seconds: integer(1, 86_400, 'Seconds between two reports', 's') },
   expects: { report_interval_s: given('seconds') },
 });
 
@@ -98,12 +96,12 @@ export const actionsByCategory = {
       expects: { brightness: given('level') },
     }),
     action('set_color', 'Set the colour', {
-      params: { hue: integer(0, 360, 'Degrees on the colour wheel'), saturation: percent('Saturation') },
+      params: { hue: integer(0, 360, 'Degrees on the colour wheel', '°'), saturation: percent('Saturation') },
       optional: ['saturation'],
       expects: { color: { hue: given('hue'), saturation: given('saturation') } },
     }),
     action('set_color_temperature', 'Set the colour temperature of white', {
-      params: { kelvin: integer(1_000, 12_000, 'Kelvin') },
+      params: { kelvin: integer(1_000, 12_000, 'Kelvin', 'K') },
       expects: { color_temperature: given('kelvin') },
     }),
     action('set_effect', 'Start or end a light effect', {
@@ -117,11 +115,11 @@ export const actionsByCategory = {
     turnOff,
     toggle,
     action('set_auto_off', 'Switch off automatically some time after switching on', {
-      params: { seconds: integer(0, 86_400, 'Seconds; 0 disables it') },
+      params: { seconds: integer(0, 86_400, 'Seconds; 0 disables it', 's') },
       expects: { auto_off_s: given('seconds') },
     }),
     action('set_power_limit', 'Switch off above this power', {
-      params: { watts: integer(0, 25_000, 'Watts; 0 disables the limit') },
+      params: { watts: integer(0, 25_000, 'Watts; 0 disables the limit', 'W') },
       expects: { power_limit_w: given('watts') },
     }),
     childLock,
@@ -131,7 +129,8 @@ export const actionsByCategory = {
     turnOn,
     turnOff,
     action('set_temperature', 'Set the temperature to hold', {
-      params: { celsius: number(5, 35, 'Degrees Celsius') },
+      params: { celsius: number(5, 35, 'Degrees Celsius', '°C') },
+      units: { temperature: '°C', outside_temperature: '°C' },
       expects: { target_celsius: given('celsius') },
     }),
     action('set_mode', 'Set the operating mode', {
@@ -143,6 +142,7 @@ export const actionsByCategory = {
       expects: { fan_speed: given('speed') },
     }),
     action('set_humidity', 'Set the humidity to hold', {
+      units: { humidity: '%' },
       params: { percent: percent('Relative humidity') },
       expects: { target_humidity: given('percent') },
     }),
@@ -157,7 +157,7 @@ export const actionsByCategory = {
     action('unlock', 'Unlock', { expects: { locked: false }, safety: 'CRITICAL' }),
     action('unlatch', 'Pull the latch so that the door opens', { expects: { locked: false }, safety: 'CRITICAL' }),
     action('set_auto_lock', 'Lock automatically some time after unlocking', {
-      params: { seconds: integer(0, 3_600, 'Seconds; 0 disables it') },
+      params: { seconds: integer(0, 3_600, 'Seconds; 0 disables it', 's') },
       expects: { auto_lock_s: given('seconds') },
     }),
     action('set_privacy_mode', 'Disable the outside keypad', {
@@ -171,7 +171,7 @@ export const actionsByCategory = {
     action('close', 'Close completely', { expects: { position: 0 }, within: 60 }),
     action('stop', 'Stop at the current position'),
     action('set_position', 'Open to a position', {
-      params: { position: integer(0, 100, '0 is closed, 100 is open') },
+      params: { position: integer(0, 100, '0 is closed, 100 is open', '%') },
       expects: { position: given('position') },
       within: 60,
     }),
@@ -199,7 +199,9 @@ export const actionsByCategory = {
     reportInterval,
   ],
   sensor: [
-    action('read_now', 'Measure and report now'),
+    action('read_now', 'Measure and report now', {
+      units: { ...{ temperature: '°C', humidity: '%', pressure: 'hPa', illuminance: 'lx', co2: 'ppm' }, ...powerUnits },
+    }),
     reportInterval,
     action('set_thresholds', 'Set the bounds outside which the alarm is raised', {
       params: { low: { type: 'number' }, high: { type: 'number' } },
@@ -236,7 +238,7 @@ export const actionsByCategory = {
     action('pause', 'Pause the program', { expects: { paused: true } }),
     action('resume', 'Resume the paused program', { expects: { paused: false } }),
     action('set_delay', 'Set a delay before the start', {
-      params: { minutes: integer(0, 1_440, 'Minutes; 0 starts without delay') },
+      params: { minutes: integer(0, 1_440, 'Minutes; 0 starts without delay', 'min') },
       expects: { delay_min: given('minutes') },
     }),
     childLock,
@@ -253,7 +255,7 @@ export const actionsByCategory = {
     action('arm_alarm', 'Arm the alarm', { expects: { armed: true } }),
     action('disarm_alarm', 'Disarm the alarm', { expects: { armed: false }, safety: 'CRITICAL' }),
     action('permit_join', 'Allow new devices to join the local network for some time', {
-      params: { seconds: integer(0, 600, 'Seconds; 0 ends it at once') },
+      params: { seconds: integer(0, 600, 'Seconds; 0 ends it at once', 's') },
       safety: 'CRITICAL',
     }),
     action('sync_time', 'Set the clock from the network'),

@@ -17,6 +17,8 @@ export interface Capability {
   verify_within_s?: number;
   /** Default `timeout_s` of its commands; without it, that of the registry's action of this name. */
   timeout_s?: number;
+  /** Units of reported properties, by path (`color.hue`); those of parameters are `unit` in their schemas. */
+  units?: Record<string, string>;
 }
 
 /**

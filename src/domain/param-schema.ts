@@ -1,5 +1,6 @@
 import { isObject, jsonBytes, jsonEqual } from './json/value.ts';
 import type { FieldError } from './refusals.ts';
+import { isUnit } from './units.ts';
 import type { Json, JsonObject } from './values.ts';
 
 // Interprets a tenant's schema instead of compiling it: compiling 16 KiB blocked the event loop for 75 ms, and
@@ -53,6 +54,7 @@ const count = expecting(
   'must be a whole number of at least 0',
 );
 const text = expecting((value) => typeof value === 'string', 'must be a string');
+const unit = expecting(isUnit, 'must be 1 to 16 characters without white space');
 const anything = expecting(() => true, '');
 
 const keywords = new Map<string, KeywordRule>([
@@ -100,6 +102,7 @@ const keywords = new Map<string, KeywordRule>([
   ['maxItems', count],
   ['title', text],
   ['description', text],
+  ['unit', unit],
   ['default', anything],
   // JSON Schema 2020-12, Validation 9.4. Of all parameters it is refused: a single one is named.
   [

@@ -7,6 +7,7 @@ import { schemaErrors } from './param-schema.ts';
 import { done, type FieldError, type Outcome, refuse } from './refusals.ts';
 import { actionName, jsonObject, readFields, timeoutSeconds } from './request-fields.ts';
 import { paramOf } from './twin.ts';
+import { isUnit } from './units.ts';
 import type { Json, JsonObject } from './values.ts';
 import { hasWriteOnly } from './write-only-params.ts';
 
@@ -14,6 +15,7 @@ import { hasWriteOnly } from './write-only-params.ts';
 
 export const MAX_CAPABILITIES = 100;
 export const MAX_VERIFY_WITHIN_S = 3_600;
+export const MAX_UNITS = 50;
 const NO_PARAMS: JsonObject = Object.freeze({ type: 'object', properties: {}, additionalProperties: false });
 
 const capabilityFields = z.strictObject({
@@ -25,6 +27,11 @@ const capabilityFields = z.strictObject({
   expectedState: jsonObject.optional(),
   verify_within_s: z.number().int().min(1).max(MAX_VERIFY_WITHIN_S).optional(),
   timeout_s: timeoutSeconds.optional(),
+  units: z
+    .record(z.string().min(1).max(128), z.string().refine(isUnit, 'must be 1 to 16 characters without white space'))
+    .refine((units) => Object.keys(units).length <= MAX_UNITS, `must have at most ${MAX_UNITS} units`)
+    .optional()
+    .meta({ description: 'Units of reported properties, by path (`color.hue`)' }),
 });
 
 /** The body of a POST: a device's first tenant manifest. */
@@ -72,7 +79,7 @@ export function readManifest(input: unknown): Outcome<Capability[]> {
 // `expectedState` is never taken from the registry: a custom device may report other state.
 function withDefaults(given: CapabilityFields, id: number): Capability {
   const known = knownAction(given.action);
-  const { action, expectedState, verify_within_s, timeout_s } = given;
+  const { action, expectedState, verify_within_s, timeout_s, units } = given;
   return {
     id,
     action,
@@ -83,6 +90,7 @@ function withDefaults(given: CapabilityFields, id: number): Capability {
     ...(expectedState !== undefined && { expectedState }),
     ...(verify_within_s !== undefined && { verify_within_s }),
     ...(timeout_s !== undefined && { timeout_s }),
+    ...(units !== undefined && { units }),
   };
 }
 

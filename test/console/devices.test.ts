@@ -81,7 +81,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
     const table = page.getByRole('table', { name: 'Devices' });
     const row = table.getByRole('row', { name: /Attic lamp/ });
-    await row.getByText(/^on, brightness 40/).waitFor();
+    await row.getByText('on, brightness 40 %').waitFor();
     await row.getByText('87 %').waitFor();
     await row.getByText('Attic', { exact: true }).waitFor();
     await speaker.send('state', { state: { brightness: 60 } }, { sequence: 3 });
@@ -147,7 +147,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await page.getByText('Verified, done').waitFor();
     await page
       .getByRole('row', { name: /^brightness/ })
-      .getByText('11', { exact: true })
+      .getByText('11 %', { exact: true })
       .waitFor();
     await page.evaluate('scrollTo(0, 0)');
     await saveScreenshot(page, 'twin');
@@ -265,13 +265,13 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await open(`/devices/${registered.device_id}`);
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
     const brightness = page.getByRole('row', { name: /^brightness/ });
-    await brightness.getByText('40', { exact: true }).waitFor();
+    await brightness.getByText('40 %', { exact: true }).waitFor();
     const lastSeen = async () =>
       Date.parse(`${await page.getByText('last seen').locator('time').getAttribute('datetime')}`);
     const before = await lastSeen();
     at.clock.advance(61_000);
     await speaker.send('state', { state: { brightness: 70 } }, { sequence: 2 });
-    await brightness.getByText('70', { exact: true }).waitFor();
+    await brightness.getByText('70 %', { exact: true }).waitFor();
     expect((await lastSeen()) - before).toBeGreaterThan(60_000);
     await speaker.send('state', { state: { brightness: 1 } }, { sequence: 2 });
     await page.reload();
@@ -285,6 +285,40 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     expect(html).not.toContain(registered.device_secret);
     expect(browserErrors()).toEqual([]);
     speaker.mqtt.end(true);
+    await close();
+  });
+
+  it('show values with the units of their manifest', async () => {
+    const registered = await register(owner, { device_type: 'aquarium_pump', name: 'Pump' });
+    const paramSchema = {
+      type: 'object',
+      properties: { rate: { type: 'integer', unit: 'l/min' } },
+      required: ['rate'],
+    };
+    const manifest = {
+      capabilities: [
+        { action: 'set_rate', paramSchema, expectedState: { flow: { $param: 'rate' } }, units: { water: '°C' } },
+      ],
+    };
+    expect((await owner.post(`/v1/devices/${registered.device_id}/manifest`, manifest)).status).toBe(201);
+    const speaker = await connectRawDevice(at, registered);
+    await speaker.send('state', { state: { flow: 3, water: 24.5, power_w: 4.1 } }, { sequence: 1 });
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open(`/devices/${registered.device_id}`);
+    await page.getByRole('row', { name: /^flow 3\sl\/min/ }).waitFor();
+    await page.getByRole('row', { name: /^water 24\.5\s°C/ }).waitFor();
+    await page.getByRole('row', { name: /^power 4\.1\sW/ }).waitFor();
+    await page.getByLabel('Rate (l/min)', { exact: false }).fill('5');
+    await page.getByRole('button', { name: 'Preview' }).click();
+    const dialog = page.getByRole('dialog');
+    expect(await dialog.getByRole('row', { name: /^flow/ }).textContent()).toContain('3\u00a0l/min→5\u00a0l/min');
+    await dialog.getByRole('button', { name: 'Cancel command' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await page.getByRole('table', { name: 'Recent commands' }).getByRole('link', { name: 'Set rate' }).click();
+    await page.getByText('5 l/min').first().waitFor();
+    speaker.mqtt.end(true);
+    await owner.delete(`/v1/devices/${registered.device_id}`);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 

@@ -2,6 +2,7 @@ import { useMemo } from 'react';
 import { Link } from 'wouter';
 import type { ActorEntry } from '../api/answer-types.ts';
 import { deviceHref } from '../devices/device-name.tsx';
+import { knownParamUnits } from '../devices/known-units.ts';
 import { useUserNames } from '../people/user-names.ts';
 import { withTenant } from '../platform/tenant-choice.tsx';
 import { Pill } from '../ui/feedback.tsx';
@@ -60,7 +61,8 @@ export function CommandRows(props: CommandRowsProps) {
 const deviceNameIn = ({ command }: ActorEntry): string | null =>
   command === undefined ? null : (command.device_name ?? `device ${abbreviateId(command.device_id)}`);
 
-const paramsIn = ({ command }: ActorEntry): string => (command === undefined ? '' : formatBrief(command.params));
+const paramsIn = ({ command, name }: ActorEntry): string =>
+  command === undefined ? '' : formatBrief(command.params, knownParamUnits(name ?? ''));
 
 function useCommandColumns(tenant: string | null): readonly ListColumn<ActorEntry>[] {
   const nameOf = useUserNames();

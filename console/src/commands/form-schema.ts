@@ -1,4 +1,5 @@
 import type { UiSchema } from '@rjsf/utils';
+import { isUnit, nameWithoutUnit, unitInName } from '../../../src/domain/units.ts';
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
 import { sentenceCase } from '../ui/text-format.ts';
 
@@ -30,7 +31,9 @@ export function formSchemaOf(schema: JsonObject, releases: Releases | null): { s
   const parts: Record<string, JsonObject> = {};
   const ui: UiSchema = {};
   for (const [name, part] of Object.entries(propertiesOf(schema))) {
-    parts[name] = { title: sentenceCase(name), ...part };
+    const unit = isUnit(part.unit) ? part.unit : unitInName(name);
+    const title = sentenceCase(nameWithoutUnit(name));
+    parts[name] = { title: unit === undefined ? title : `${title} (${unit})`, ...part };
     const widget = widgetFor(part as ParamSchema);
     if (widget !== null) ui[name] = { 'ui:widget': widget };
     if (widget === 'password') ui[name] = { ...ui[name], 'ui:autocomplete': 'off' };

@@ -1,6 +1,7 @@
 import { Link } from 'wouter';
 import { useChange } from '../api/queries.ts';
 import { DeviceName } from '../devices/device-name.tsx';
+import { useActionUnits } from '../devices/device-units.ts';
 import { Requester } from '../people/requester.tsx';
 import { useUserNames } from '../people/user-names.ts';
 import { useSession } from '../session.tsx';
@@ -58,6 +59,7 @@ export function CommandPage({ params: { id = '' } }: { params: Readonly<Record<s
 }
 
 function RequestFacts({ command }: { command: CommandRecord }) {
+  const units = useActionUnits(command.device_id, command.action);
   const nameOf = useUserNames();
   const { may } = useSession();
   return (
@@ -68,7 +70,11 @@ function RequestFacts({ command }: { command: CommandRecord }) {
       {command.confirmed_by !== undefined && <Fact name="Confirmed by">{nameOf(command.confirmed_by)}</Fact>}
       <Fact name="Safety class">{command.safety_class?.toLowerCase() ?? '—'}</Fact>
       <Fact name="Parameters">
-        {Object.keys(command.params).length === 0 ? 'none' : <ObjectMembers of={command.params} />}
+        {Object.keys(command.params).length === 0 ? (
+          'none'
+        ) : (
+          <ObjectMembers of={command.params} unitOf={units.params} />
+        )}
       </Fact>
       <Fact name="Time to live">{command.ttl_s} s</Fact>
       <Fact name="Timeout">{command.timeout_s} s</Fact>
@@ -82,7 +88,8 @@ function RequestFacts({ command }: { command: CommandRecord }) {
 }
 
 function ResultFacts({ command }: { command: CommandRecord }) {
-  const { verification, result } = command;
+  const { device_id, action, verification, result } = command;
+  const { state: unitOf } = useActionUnits(device_id, action);
   const { expected, observed } = verification;
   const isOver = isFinal(command) && verification.status === 'pending';
   return (
@@ -92,12 +99,12 @@ function ResultFacts({ command }: { command: CommandRecord }) {
       </Fact>
       {expected !== undefined && (
         <Fact name="Expected">
-          <ObjectMembers of={expected} />
+          <ObjectMembers of={expected} unitOf={unitOf} />
         </Fact>
       )}
       {observed !== undefined && (
         <Fact name="Observed">
-          <ObjectMembers of={observed} />
+          <ObjectMembers of={observed} unitOf={unitOf} />
         </Fact>
       )}
       {result !== undefined && (

@@ -1,22 +1,27 @@
 import { DeviceName } from '../devices/device-name.tsx';
+import { useActionUnits } from '../devices/device-units.ts';
 import { ShapedBy } from '../memories/shaped-by.tsx';
 import { useUserNames } from '../people/user-names.ts';
-import { humanize, sentenceCase } from '../ui/text-format.ts';
-import { ObjectMembers, Value } from '../ui/values.tsx';
+import { sentenceCase } from '../ui/text-format.ts';
+import { ObjectMembers, Value, valueName } from '../ui/values.tsx';
 import type { PendingConfirmation } from './pending-confirmation.ts';
 import './effect.css';
 
-type PreviewedCommand = Pick<PendingConfirmation, 'preview' | 'params' | 'device_id' | 'compensation' | 'memories'>;
+type PreviewedCommand = Pick<
+  PendingConfirmation,
+  'action' | 'preview' | 'params' | 'device_id' | 'compensation' | 'memories'
+>;
 
 /** Expected effect of a command: reported state before and after. */
 export function CommandEffect({
-  of: { preview, params, compensation, device_id, memories },
+  of: { action, preview, params, compensation, device_id, memories },
 }: {
   of: PreviewedCommand;
 }) {
   const { changes, expected, firmware } = preview;
   const nameOf = useUserNames();
-  const parameters = <ObjectMembers of={params} />;
+  const units = useActionUnits(device_id, action);
+  const parameters = <ObjectMembers of={params} unitOf={units.params} />;
   return (
     <>
       {changes !== null && Object.keys(changes).length > 0 ? (
@@ -35,13 +40,13 @@ export function CommandEffect({
           <tbody>
             {Object.entries(changes).map(([name, { from, to }]) => (
               <tr key={name}>
-                <th scope="row">{humanize(name)}</th>
+                <th scope="row">{valueName(name)}</th>
                 <td>
-                  <Value of={from} />
+                  <Value of={from} path={name} unitOf={units.state} />
                 </td>
                 <td aria-hidden="true">→</td>
                 <td className="after">
-                  <Value of={to} />
+                  <Value of={to} path={name} unitOf={units.state} />
                 </td>
               </tr>
             ))}

@@ -30,7 +30,7 @@ export class WaitingSet {
       if (confirmations === null) return;
       this.#expiries.clear();
       for (const { command_id, expires_at } of confirmations) this.#expiries.set(command_id, Date.parse(expires_at));
-      // The answer may be older than updates that arrived meanwhile.
+      // The answer may be older than these updates.
       for (const update of updates) this.#set(update);
     };
   }

@@ -9,6 +9,7 @@ import { Table } from '../ui/table.tsx';
 import { sentenceCase } from '../ui/text-format.ts';
 import { Time } from '../ui/time.tsx';
 import { formatBrief, formatValue } from '../ui/values.tsx';
+import { knownParamUnits } from './known-units.ts';
 
 type CommandNotes = Pick<
   ResponseBody<typeof listCommands>['commands'][number],
@@ -51,7 +52,7 @@ export function CommandHistory({ id }: { id: string }) {
             <tr key={commandId}>
               <th scope="row">
                 <Link href={commandHref(commandId)}>{sentenceCase(action)}</Link>{' '}
-                <span className="quiet small">{formatBrief(params)}</span>
+                <span className="quiet small">{formatBrief(params, knownParamUnits(action))}</span>
               </th>
               <td>
                 <StatusPill status={command.status} />

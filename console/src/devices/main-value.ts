@@ -1,8 +1,8 @@
 import { type Category, categoryOf } from '../../../src/domain/capability-registry.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import type { IconName } from '../ui/icons.tsx';
-import { humanize } from '../ui/text-format.ts';
-import { formatValue } from '../ui/values.tsx';
+import { formatValue, type UnitOf, valueName } from '../ui/values.tsx';
+import { categoryUnits } from './known-units.ts';
 
 // Icon and main values of a device in lists and tiles, by its category.
 
@@ -21,7 +21,7 @@ const mainProperties: Readonly<Record<Category, readonly string[]>> = {
   controller: ['operating_mode', 'armed'],
 };
 
-/** Words for the two values of a property, false first. */
+/** Texts of the two values of a property, false first. */
 const words: Readonly<Record<string, readonly [string, string]>> = {
   on: ['off', 'on'],
   locked: ['unlocked', 'locked'],
@@ -53,17 +53,18 @@ export function mainValue(deviceType: string, state: JsonObject): string | null 
   const category = categoryOf(deviceType);
   const preferred = category === null ? [] : mainProperties[category].filter((name) => Object.hasOwn(state, name));
   const names = preferred.length > 0 ? preferred : Object.keys(state).sort();
+  const unitOf = categoryUnits(deviceType);
   return names.length === 0
     ? null
     : names
         .slice(0, MAX_SHOWN)
-        .map((name) => shortValue(name, state))
+        .map((name) => shortValue(name, state, unitOf))
         .join(', ');
 }
 
-function shortValue(name: string, state: JsonObject): string {
+function shortValue(name: string, state: JsonObject, unitOf: UnitOf): string {
   const value = state[name];
   const pair = words[name];
   if (typeof value === 'boolean' && pair !== undefined) return pair[value ? 1 : 0];
-  return `${humanize(name)} ${formatValue(value)}`;
+  return `${valueName(name)} ${formatValue(value, name, unitOf)}`;
 }

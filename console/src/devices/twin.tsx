@@ -3,11 +3,13 @@ import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { Empty } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
-import { counted, humanize } from '../ui/text-format.ts';
+import { counted } from '../ui/text-format.ts';
 import { fullTime, Time, zone } from '../ui/time.tsx';
 import { useRecentChange } from '../ui/use-recent-change.ts';
-import { Value } from '../ui/values.tsx';
+import { type UnitOf, Value, valueName } from '../ui/values.tsx';
 import type { DeviceRecord } from './device-name.tsx';
+import { stateUnits } from './device-units.ts';
+import { type ManifestRecord, manifestPath } from './manifest.tsx';
 
 export type Activity = ResponseBody<typeof getDeviceActivity>['activity'];
 
@@ -17,6 +19,7 @@ export const useDeviceActivity = (id: string) =>
 /** Reported state of a device, one row per property. */
 export function DeviceTwin({ device: { id, state, state_version } }: { device: DeviceRecord }) {
   const activity = useDeviceActivity(id).data?.activity;
+  const unitOf = stateUnits(useGet<ManifestRecord>(manifestPath(id)).data);
   const names = Object.keys(state).sort();
   return (
     <section className="card" aria-labelledby="twin">
@@ -31,7 +34,7 @@ export function DeviceTwin({ device: { id, state, state_version } }: { device: D
       ) : (
         <Table label="Reported state" columns={['Property', 'Value', 'Reported']}>
           {names.map((name) => (
-            <Property key={name} name={name} value={state[name]} activity={activity} />
+            <Property key={name} {...{ name, activity, unitOf }} value={state[name]} />
           ))}
         </Table>
       )}
@@ -39,13 +42,20 @@ export function DeviceTwin({ device: { id, state, state_version } }: { device: D
   );
 }
 
-function Property({ name, value, activity }: { name: string; value: unknown; activity: Activity | undefined }) {
+interface PropertyProps {
+  name: string;
+  value: unknown;
+  activity: Activity | undefined;
+  unitOf: UnitOf;
+}
+
+function Property({ name, value, activity, unitOf }: PropertyProps) {
   const hasChanged = useRecentChange(JSON.stringify(value));
   return (
     <tr className={hasChanged ? 'recently-changed' : ''}>
-      <th scope="row">{humanize(name)}</th>
+      <th scope="row">{valueName(name)}</th>
       <td>
-        <Value of={value} />
+        <Value of={value} path={name} unitOf={unitOf} />
       </td>
       <td className="quiet">{activity === undefined ? '…' : <ReportedAt name={name} activity={activity} />}</td>
     </tr>

@@ -5,6 +5,7 @@ import type { ResponseBody } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
 import { commandHref } from '../commands/status.tsx';
 import { DeviceName } from '../devices/device-name.tsx';
+import { knownParamUnits } from '../devices/known-units.ts';
 import { ShapedBy } from '../memories/shaped-by.tsx';
 import { useUserNames } from '../people/user-names.ts';
 import { useSession } from '../session.tsx';
@@ -111,7 +112,7 @@ function Steps({ steps }: { steps: readonly StepRecord[] }) {
             ) : (
               <Link href={commandHref(command_id)}>{sentenceCase(action)}</Link>
             )}{' '}
-            <span className="quiet small">{formatBrief(params)}</span>
+            <span className="quiet small">{formatBrief(params, knownParamUnits(action))}</span>
           </td>
           <td>
             <DeviceName id={device_id} />
@@ -131,7 +132,9 @@ function Steps({ steps }: { steps: readonly StepRecord[] }) {
             ) : (
               <>
                 {sentenceCase(compensation.action)}{' '}
-                <span className="quiet small">{formatBrief(compensation.params)}</span>
+                <span className="quiet small">
+                  {formatBrief(compensation.params, knownParamUnits(compensation.action))}
+                </span>
               </>
             )}
           </td>

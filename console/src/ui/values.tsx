@@ -1,18 +1,36 @@
 import type { ReactNode } from 'react';
+import { nameWithoutUnit, unitInName } from '../../../src/domain/units.ts';
 import { humanize } from './text-format.ts';
 import './values.css';
 
-/** A value as text; objects with nested objects are shown as JSON, a `writeOnly` parameter as not shown. */
-export function formatValue(value: unknown): string {
+/** The unit of a property or parameter by its path, such as `color.hue`. */
+export type UnitOf = (path: string) => string | undefined;
+
+/** A name as it is shown next to a value with its unit: `power_w` → `power`. */
+export const valueName = (name: string): string => humanize(nameWithoutUnit(name));
+
+/** `20.8 °C`, `40 %`, `30°`. */
+export const withUnit = (text: string, unit: string | undefined): string =>
+  unit === undefined ? text : `${text}${unit === '°' ? '' : '\u00a0'}${unit}`;
+
+/**
+ * A value as text; objects with nested objects are shown as JSON, a `writeOnly` parameter as not shown. Numbers have the unit
+ * of their path.
+ */
+export function formatValue(value: unknown, path = '', unitOf: UnitOf = unitInName): string {
   if (value === undefined || value === null) return '—';
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
-  if (typeof value === 'number') return value.toLocaleString(undefined, { maximumFractionDigits: 6 });
+  if (typeof value === 'number') {
+    return withUnit(value.toLocaleString(undefined, { maximumFractionDigits: 6 }), unitOf(path));
+  }
   if (typeof value === 'string') return value;
   const inner = Object.entries(value);
   if (inner.length === 1 && inner[0]?.[0] === 'write_only' && inner[0][1] === true) return 'not shown';
   const isFlat = !Array.isArray(value) && inner.length > 0 && inner.every(([, one]) => typeof one !== 'object');
   return isFlat
-    ? inner.map(([name, one]) => `${humanize(name)} ${formatValue(one)}`).join(', ')
+    ? inner
+        .map(([name, one]) => `${valueName(name)} ${formatValue(one, path === '' ? name : `${path}.${name}`, unitOf)}`)
+        .join(', ')
     : JSON.stringify(value);
 }
 
@@ -20,8 +38,8 @@ const LONG = 400;
 const BEGINNING = 200;
 
 /** A value; long ones are collapsed, as a device may report thousands of characters. */
-export function Value({ of }: { of: unknown }) {
-  const text = formatValue(of);
+export function Value({ of, path, unitOf }: { of: unknown; path?: string; unitOf?: UnitOf }) {
+  const text = formatValue(of, path, unitOf);
   if (text.length <= LONG) return <span className="value">{text}</span>;
   return (
     <details className="value">
@@ -34,8 +52,10 @@ export function Value({ of }: { of: unknown }) {
 }
 
 /** Several values on one line, truncated. */
-export function formatBrief(values: Readonly<Record<string, unknown>>): string {
-  const text = Object.values(values).map(formatValue).join(', ');
+export function formatBrief(values: Readonly<Record<string, unknown>>, unitOf?: UnitOf): string {
+  const text = Object.entries(values)
+    .map(([name, value]) => formatValue(value, name, unitOf))
+    .join(', ');
   return text.length <= BEGINNING ? text : `${text.slice(0, BEGINNING)}…`;
 }
 
@@ -50,13 +70,13 @@ export const Fact = ({ name, children }: { name: string; children: ReactNode }) 
 );
 
 /** The members of an object; renders nothing if it has none. */
-export function ObjectMembers({ of }: { of: Readonly<Record<string, unknown>> }) {
+export function ObjectMembers({ of, unitOf }: { of: Readonly<Record<string, unknown>>; unitOf?: UnitOf }) {
   const entries = Object.entries(of);
   return entries.length === 0 ? null : (
     <Facts>
       {entries.map(([name, value]) => (
-        <Fact key={name} name={humanize(name)}>
-          <Value of={value} />
+        <Fact key={name} name={valueName(name)}>
+          <Value of={value} path={name} {...(unitOf !== undefined && { unitOf })} />
         </Fact>
       ))}
     </Facts>

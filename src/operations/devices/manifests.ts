@@ -28,6 +28,10 @@ const capability = z
     expectedState: jsonObject.optional(),
     verify_within_s: z.int().optional(),
     timeout_s: z.int().optional().meta({ description: 'Default `timeout_s` of its commands; 30 without one' }),
+    units: z
+      .record(z.string(), z.string())
+      .optional()
+      .meta({ description: 'Units of reported properties, by path (`color.hue`)' }),
   })
   .meta({ id: 'Capability' });
 

@@ -9,9 +9,11 @@ describe('what a list shows of a device', () => {
   });
 
   it('is the two values that matter most for its category', () => {
-    expect(mainValue('smart_light', { effect: 'none', brightness: 40, on: true })).toMatch(/^on, brightness 40/);
+    expect(mainValue('smart_light', { effect: 'none', brightness: 40, on: true })).toBe('on, brightness 40\u00a0%');
     expect(mainValue('door_lock', { battery: 3, locked: false })).toBe('unlocked');
-    expect(mainValue('outdoor_sensor', { humidity: 46, temperature: 12.5 })).toMatch(/^temperature 12\.5.*humidity 46/);
+    expect(mainValue('outdoor_sensor', { humidity: 46, temperature: 12.5 })).toBe(
+      'temperature 12.5\u00a0°C, humidity 46\u00a0%',
+    );
   });
 
   it('is the first values by name without a category, and nothing without a state', () => {

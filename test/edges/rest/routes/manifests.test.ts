@@ -176,6 +176,26 @@ describe('POST /devices/{deviceId}/manifest', () => {
   });
 });
 
+it('keeps the units of a manifest, and refuses texts that are none', async () => {
+  const { device_id: id } = await mine.register({ device_type: 'aquarium_pump' });
+  const level = (unit: string) => ({ type: 'object', properties: { level: { type: 'number', unit } } });
+  const body = (unit: string, units: object) => ({
+    capabilities: [{ action: 'set_level', paramSchema: level(unit), units }],
+  });
+  const refused = await mine.call('POST', `/devices/${id}/manifest`, body('l per min', { water: '' }));
+  expect(refused.body.errors.map(({ path }: { path: string }) => path)).toEqual(['capabilities.0.units.water']);
+  const tooLong = await mine.call('POST', `/devices/${id}/manifest`, body('l per min', {}));
+  expect(tooLong.body.errors.map(({ path }: { path: string }) => path)).toEqual([
+    'capabilities.0.paramSchema.properties.level.unit',
+  ]);
+  const many = Object.fromEntries(Array.from({ length: 51 }, (_, n) => [`p${n}`, 'W']));
+  expect((await mine.call('POST', `/devices/${id}/manifest`, body('l/min', many))).status).toBe(400);
+  const stored = await mine.call('POST', `/devices/${id}/manifest`, body('l/min', { water: '°C' }));
+  expect(stored.status).toBe(201);
+  const { body: read } = await mine.call('GET', `/devices/${id}/manifest`);
+  expect(read.capabilities).toMatchObject([{ paramSchema: level('l/min'), units: { water: '°C' } }]);
+});
+
 describe('PUT /devices/{deviceId}/manifest', () => {
   let id: string;
   const put = (body: object, headers: Record<string, string> = {}) =>
