@@ -1,6 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readCounters } from '../../console/src/home/counters.ts';
+import type { SimulatedDevice } from '../../src/device/homes/simulated-device.ts';
 import { inviteMember } from '../support/access-fixture.ts';
 import { hasChromium } from '../support/chromium.ts';
 import {
@@ -12,6 +13,15 @@ import {
 } from '../support/console-page.ts';
 import { startService, type TestService } from '../support/service.ts';
 import { type SimulatedHome, startSimulatedHome } from '../support/simulated-home.ts';
+
+const broken: SimulatedDevice = {
+  ...{ name: 'Old lamp', deviceType: 'smart_light', firmware: '1.0.0', state: { on: false }, tick: () => null },
+  commands: {
+    turn_on() {
+      throw new Error('the bulb is gone');
+    },
+  },
+};
 
 describe.runIf(hasChromium())('the overview in the console', () => {
   let at: TestService;
@@ -47,14 +57,30 @@ describe.runIf(hasChromium())('the overview in the console', () => {
     await command(home.idOf('set_brightness'), 'set_brightness', { level: 70 });
     await command(home.idOf('set_brightness'), 'turn_off');
     await page.getByText(/^3 succeeded$/).waitFor();
-    await page
-      .getByText(/^[1-9]\d*(\.\d)?$|^0\.[1-9]$/)
-      .first()
-      .waitFor();
+    expect(await page.getByText('Entire service').count()).toBe(0);
     await saveScreenshot(page, 'home');
     await home.unplug(home.idOf('set_temperature'));
     await page.getByText('4 of 5').waitFor();
     expect(await accessibility(page)).toEqual([]);
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
+  it('has the name of the tenant, and its devices with their main values', async () => {
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open('');
+    await page.getByRole('heading', { level: 1, name: 'Tenant of ada' }).waitFor();
+    const tiles = page.getByRole('region', { name: 'Devices', exact: true });
+    const light = tiles.getByRole('listitem').filter({ hasText: 'Ceiling light' });
+    await light.getByText(/^(on|off), brightness \d+\s%$/).waitFor();
+    await tiles.getByRole('listitem').filter({ hasText: 'Front door' }).getByText('locked', { exact: false }).waitFor();
+    await tiles
+      .getByText(/^temperature [\d.]+\s°C/)
+      .first()
+      .waitFor();
+    expect(await accessibility(page)).toEqual([]);
+    await tiles.getByRole('link', { name: 'Show as a list' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Devices' }).waitFor();
     expect(browserErrors()).toEqual([]);
     await close();
   });
@@ -111,6 +137,39 @@ describe.runIf(hasChromium())('the overview in the console', () => {
     expect(page.workers().map((worker) => worker.url())).toEqual([
       expect.stringContaining('/console/assets/elk-worker'),
     ]);
+    await close();
+  });
+
+  it('names the person of what waits, and hides a dismissed failure until the next one', async () => {
+    const id = await home.add(broken);
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    const waiting = (await command(home.idOf('unlock'), 'unlock')).body.command_id;
+    await command(id, 'turn_on');
+    await open('');
+    const list = page.getByRole('region', { name: 'Needs attention' });
+    await list.getByText('Requested by you').first().waitFor();
+    const failure = list.getByRole('listitem').filter({ hasText: 'Failed commands: Old lamp' });
+    await failure.getByText('1 command failed or timed out in the last hour.').waitFor();
+    expect(await accessibility(page)).toEqual([]);
+    await failure.getByRole('button', { name: 'Dismiss: Failed commands: Old lamp' }).click();
+    await failure.waitFor({ state: 'detached' });
+    await page.reload();
+    await list.getByText('Requested by you').first().waitFor();
+    expect(await failure.count()).toBe(0);
+    await command(id, 'turn_on');
+    await failure.getByText('2 commands failed or timed out in the last hour.').waitFor();
+    await owner.post(`/v1/commands/${waiting}/cancel`, {});
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
+  it('shows the rates of the service to platform operators only', async () => {
+    const token = await at.token('root', { email: 'root@example.com', scope: 'platform:admin' });
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token });
+    await open('');
+    await page.getByRole('heading', { name: 'Entire service' }).waitFor();
+    await page.getByRole('heading', { name: 'Messages per second', exact: true }).waitFor();
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 });

@@ -1,6 +1,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
-import type { OverviewRecord } from '../api/answer-types.ts';
+import type { getTenant } from '../../../src/operations/identity/tenants.ts';
+import type { OverviewRecord, ResponseBody } from '../api/answer-types.ts';
 import { invalidatePaths, useGet } from '../api/queries.ts';
 import { AddDeviceButton, AddDeviceDialog } from '../devices/add-device.tsx';
 import { useStream } from '../live/use-stream.ts';
@@ -8,6 +9,7 @@ import { TenantChoice, useChosenTenant, withTenant } from '../platform/tenant-ch
 import { useSession } from '../session.tsx';
 import { LoadError, Loading } from '../ui/feedback.tsx';
 import { Attention } from './attention.tsx';
+import { DeviceTiles, TILES_KEY } from './device-tiles.tsx';
 import { CommandsFigure, DevicesFigure, RateFigures } from './figures.tsx';
 import './home.css';
 
@@ -15,15 +17,16 @@ const REFRESH_MS = 10_000;
 /** Minimum time between refetches caused by stream messages. */
 const REFRESH_DELAY_MS = 1_500;
 
-/** Home page: open issues, devices, commands, and rates of the service. */
+/** Home page: open issues, devices and commands of the tenant, and rates of the service for platform operators. */
 export function HomePage() {
-  const { me, may } = useSession();
+  const { me, may, platform } = useSession();
   const tenant = useChosenTenant();
   const hasTenant = me.has_tenant || tenant !== null;
   const overview = useGet<OverviewRecord>(withTenant('/v1/overview', tenant), {
     refetchIntervalMs: REFRESH_MS,
     enabled: hasTenant,
   });
+  const own = useGet<ResponseBody<typeof getTenant>>('/v1/tenant', { enabled: me.has_tenant && tenant === null });
   useLiveRefresh(may('user') && tenant === null);
   const [isAdding, setAdding] = useState(false);
   return (
@@ -31,7 +34,7 @@ export function HomePage() {
       {isAdding && <AddDeviceDialog onClose={() => setAdding(false)} />}
       <header className="page-head">
         <div>
-          <h1>{(tenant === null ? me.user.tenant_slug : null) ?? 'Twinkeep'}</h1>
+          <h1>{(tenant === null ? (own.data?.tenant.name ?? me.user.tenant_slug) : null) ?? 'Twinkeep'}</h1>
           <p className="quiet">Current activity and open issues.</p>
         </div>
         <TenantChoice />
@@ -58,10 +61,15 @@ export function HomePage() {
           <CommandsFigure commands={overview.data.commands} />
         </div>
       )}
-      <h2 className="home-part">Entire service</h2>
-      <div className="home-grid">
-        <RateFigures />
-      </div>
+      {tenant === null && me.has_tenant && may('user') && <DeviceTiles />}
+      {platform && (
+        <>
+          <h2 className="home-part">Entire service</h2>
+          <div className="home-grid">
+            <RateFigures />
+          </div>
+        </>
+      )}
     </>
   );
 }
@@ -75,7 +83,7 @@ function useLiveRefresh(enabled: boolean): void {
     isScheduled.current = true;
     setTimeout(() => {
       isScheduled.current = false;
-      void invalidatePaths(queries, ['/v1/overview', '/v1/confirmations', '/v1/actors?quarantined']);
+      void invalidatePaths(queries, ['/v1/overview', '/v1/confirmations', '/v1/actors?quarantined', TILES_KEY]);
     }, REFRESH_DELAY_MS);
   };
   useStream({

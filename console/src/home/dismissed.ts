@@ -1,0 +1,37 @@
+import { useState } from 'react';
+
+// Failures on the home page that the user has dismissed, by the id of the command or plan. They stay in the browser.
+
+const KEY = 'twinkeep.dismissed';
+/** The list is of failures of the last hour, so older ids are not needed. */
+const MAX_KEPT = 200;
+
+function storedIds(): readonly string[] {
+  try {
+    const stored: unknown = JSON.parse(localStorage.getItem(KEY) ?? '[]');
+    return Array.isArray(stored) ? stored.filter((id) => typeof id === 'string') : [];
+  } catch {
+    return [];
+  }
+}
+
+export interface DismissedFailures {
+  has(id: string): boolean;
+  dismiss(id: string): void;
+}
+
+export function useDismissed(): DismissedFailures {
+  const [ids, setIds] = useState(storedIds);
+  return {
+    has: (id) => ids.includes(id),
+    dismiss(id) {
+      const after = [...ids.filter((one) => one !== id), id].slice(-MAX_KEPT);
+      setIds(after);
+      try {
+        localStorage.setItem(KEY, JSON.stringify(after));
+      } catch {
+        // Without storage a failure is dismissed until the page is closed.
+      }
+    },
+  };
+}
