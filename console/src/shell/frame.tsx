@@ -7,12 +7,21 @@ import { Empty, Loading } from '../ui/feedback.tsx';
 import { Icon, Mark } from '../ui/icons.tsx';
 import { ConnectionBanner, ConnectionStatus } from './connection-status.tsx';
 import { ErrorBoundary } from './error-boundary.tsx';
+import type { PaletteAction } from './palette.tsx';
+import { ShortcutHelp } from './shortcut-help.tsx';
+import { useShortcuts } from './shortcuts.ts';
 import { ThemeSwitch } from './theme.tsx';
 import './frame.css';
+import './palette.css';
 
 type Body = ComponentType<{ params: Readonly<Record<string, string>> }>;
 const bodies = new Map<PageEntry, Body>(
   pageEntries.map((page) => [page, lazy(async () => ({ default: await page.load() }))]),
+);
+
+const Palette = lazy(() => import('./palette.tsx').then(({ CommandPalette }) => ({ default: CommandPalette })));
+const AddDevice = lazy(() =>
+  import('../devices/add-device.tsx').then(({ AddDeviceDialog }) => ({ default: AddDeviceDialog })),
 );
 
 const groups = ['Operate', 'Govern', 'Platform'] as const;
@@ -24,9 +33,25 @@ export function PageFrame() {
   const [open, setOpen] = useState(false);
   const main = useRef<HTMLElement>(null);
   const waiting = useWaitingConfirmations();
+  const [dialog, setDialog] = useState<'palette' | 'help' | 'device' | null>(null);
+  const [, navigate] = useLocation();
   const shown = pageEntries.filter((page) =>
     page.platform ? platform : may(page.role) || (platform && page.anyTenant === true),
   );
+
+  useShortcuts({
+    openPalette: () => setDialog('palette'),
+    openHelp: () => setDialog('help'),
+    openPage: (page) => shown.some((one) => one.path === page) && navigate(page),
+  });
+  const closeDialog = (): void => setDialog(null);
+  const actions: readonly PaletteAction[] = [
+    ...(me.has_tenant && may('admin')
+      ? [{ id: 'add', icon: 'device', title: 'Add a device', run: () => setDialog('device') } as const]
+      : []),
+    { id: 'help', icon: 'search', title: 'Show keyboard shortcuts', run: () => setDialog('help') },
+    { id: 'out', icon: 'out', title: 'Sign out', run: () => void signOut() },
+  ];
 
   // A new page starts at the top, with the focus on its content for screen readers.
   const previousPath = useRef(path);
@@ -59,6 +84,13 @@ export function PageFrame() {
             {!open && <WaitingBadge of={waiting} />}
           </button>
         </div>
+        <button type="button" className="icon-button palette-button" onClick={() => setDialog('palette')}>
+          <Icon name="search" />
+          Search
+          <span className="key-hint small" aria-hidden="true">
+            Ctrl K
+          </span>
+        </button>
         <nav id="menu" aria-label="Pages">
           {groups.map((group) => {
             const entries = shown.filter((page) => page.group === group);
@@ -83,6 +115,15 @@ export function PageFrame() {
           </p>
           <div className="side-actions">
             <ThemeSwitch />
+            <button
+              type="button"
+              className="icon-button"
+              onClick={() => setDialog('help')}
+              title="Keyboard shortcuts (?)"
+            >
+              <span aria-hidden="true">?</span>
+              <span className="unseen">Keyboard shortcuts</span>
+            </button>
             <button type="button" className="icon-button" onClick={() => void signOut()}>
               <Icon name="out" />
               <span>Sign out</span>
@@ -109,6 +150,11 @@ export function PageFrame() {
           </Suspense>
         </ErrorBoundary>
       </main>
+      {dialog === 'help' && <ShortcutHelp pages={shown} onClose={closeDialog} />}
+      <Suspense fallback={null}>
+        {dialog === 'palette' && <Palette pages={shown} actions={actions} onClose={closeDialog} />}
+        {dialog === 'device' && <AddDevice onClose={closeDialog} />}
+      </Suspense>
     </div>
   );
 }
