@@ -252,6 +252,8 @@ describe.runIf(hasChromium())('the devices in the console', () => {
       expect(await overflowsHorizontally(page)).toBe(false);
       expect(await accessibility(page)).toEqual([]);
     }
+    const top = async (name: string) => (await page.getByRole('heading', { name }).boundingBox())?.y ?? Number.NaN;
+    expect(await top('Send a command')).toBeLessThan(await top('Details'));
     await saveScreenshot(page, `twin-small-${colorScheme}`);
     expect(browserErrors()).toEqual([]);
     await close();

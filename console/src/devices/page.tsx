@@ -50,9 +50,6 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
       <div className="device-parts">
         <div>
           <DeviceTwin device={device} />
-          <DeviceDetails device={device} />
-          <DeviceTags device={device} />
-          {may('admin') && <DeviceChanges device={device} />}
         </div>
         <div>
           {device.revoked ? (
@@ -67,6 +64,11 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
         </div>
       </div>
       <div className="device-parts">
+        <div>
+          <DeviceDetails device={device} />
+          <DeviceTags device={device} />
+          {may('admin') && <DeviceChanges device={device} />}
+        </div>
         <div>
           <Connections id={id} />
           <Messages id={id} />

@@ -28,7 +28,12 @@ export function PlanPreview({ of, request }: { of: PlanDryRun; request: PlanRequ
                 <VerdictPill of={found.verdict} />
               </h3>
               <CommandEffect
-                of={{ preview: found.preview, params: (step.params ?? {}) as JsonObject, device_id: step.device_id }}
+                of={{
+                  preview: found.preview,
+                  params: (step.params ?? {}) as JsonObject,
+                  device_id: step.device_id,
+                  action: step.action,
+                }}
               />
             </div>
           )

@@ -1,27 +1,27 @@
-/** Style sheet of the sign-in pages. */
+/** Style sheet of the sign-in pages, with the colours of the console. */
 export const STYLE = `:root {
   color-scheme: light dark;
-  --ground: #f3f5f8;
+  --ground: #f2f5f7;
   --panel: #fff;
-  --line: #c5ccd8;
-  --text: #1b2330;
-  --quiet: #4c566c;
-  --accent: #0b5cad;
+  --line: #8697a3;
+  --text: #14212b;
+  --quiet: #4d606d;
+  --accent: #0b6a66;
   --on-accent: #fff;
-  --bad: #a3231c;
-  --good: #1d6b43;
+  --bad: #b3261e;
+  --good: #1a6f45;
 }
 @media (prefers-color-scheme: dark) {
   :root {
-    --ground: #14181f;
-    --panel: #1b212b;
-    --line: #465064;
-    --text: #e6eaf1;
-    --quiet: #a5b0c5;
-    --accent: #7db8ff;
-    --on-accent: #10151d;
-    --bad: #ff9b92;
-    --good: #7ad3a4;
+    --ground: #0d1419;
+    --panel: #141d24;
+    --line: #60727f;
+    --text: #e6eef3;
+    --quiet: #9fb2be;
+    --accent: #54d6c5;
+    --on-accent: #06211e;
+    --bad: #ff9a90;
+    --good: #6fdca0;
   }
 }
 * { box-sizing: border-box; }
