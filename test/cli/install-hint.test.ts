@@ -38,8 +38,10 @@ describe('the command line of an incomplete installation', () => {
 
   it('does so for a part that only one command needs, and runs the others', () => {
     mkdirSync(join(folder, 'node_modules'), { recursive: true });
+    // The folder has a cache of compiled modules after the first test.
     for (const name of readdirSync(join(root, 'node_modules')))
-      if (name !== 'pg') symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name));
+      if (name !== 'pg' && !name.startsWith('.'))
+        symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name));
     expect(run('--help')).toMatchObject({ status: 0, stderr: '' });
     const { status, stderr } = run('serve');
     expect(status).toBe(1);
