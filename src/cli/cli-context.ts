@@ -5,6 +5,7 @@ import { readCredentials } from './credentials.ts';
 import { UsageError } from './errors.ts';
 import type { Io } from './io.ts';
 import { printJson } from './print.ts';
+import { type ReferenceKind, resolveReference, resolveReferences, withReferences } from './references.ts';
 
 /** Dependencies of every command that calls the service. */
 export interface CliContext {
@@ -14,6 +15,23 @@ export interface CliContext {
   json: boolean;
   /** Prints a response: as JSON with `--json`, else with `print`. */
   show<Body>(body: Body, print: (body: Body) => void): void;
+  /** The id that an argument means (`resolveReference`). */
+  resolve(kind: ReferenceKind, text: string, within?: { homeId?: string }): Promise<string>;
+  /** The ids that arguments mean, each once. */
+  resolveAll(kind: ReferenceKind, texts: readonly string[]): Promise<string[]>;
+  /** The id of an option, if it is given. */
+  resolveOption(
+    kind: ReferenceKind,
+    text: string | undefined,
+    within?: { homeId?: string },
+  ): Promise<string | undefined>;
+  /** Calls `use` with the id of a group or key (`withReferences`). */
+  withReference<Result>(kind: 'group' | 'key', text: string, use: (id: string) => Promise<Result>): Promise<Result>;
+  withReferences<Result>(
+    kind: 'group' | 'key',
+    texts: readonly string[],
+    use: (ids: string[]) => Promise<Result>,
+  ): Promise<Result>;
 }
 
 export interface GlobalOptions {
@@ -40,10 +58,17 @@ export function createCliContext(io: Io, command: Command): CliContext {
   const config = readClientConfig();
   const anonymous = makeApi(url ?? config.url, null);
   const credential = token ?? config.token ?? storedToken(config.credentialsFile, anonymous.url);
+  const api = makeApi(anonymous.url, credential);
   return {
     io,
-    api: makeApi(anonymous.url, credential),
+    api,
     json,
+    resolve: (kind, text, within) => resolveReference(api, kind, text, within),
+    resolveAll: (kind, texts) => resolveReferences(api, kind, texts),
+    resolveOption: async (kind, text, within) =>
+      text === undefined ? undefined : resolveReference(api, kind, text, within),
+    withReference: (kind, text, use) => withReferences(api, kind, [text], ([id]) => use(id as string)),
+    withReferences: (kind, texts, use) => withReferences(api, kind, texts, use),
     show(body, print) {
       if (json) printJson(io, body);
       else print(body);

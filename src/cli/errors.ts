@@ -23,6 +23,12 @@ export class RefusedError extends Error {
 /** The arguments, settings or local files are invalid. */
 export class UsageError extends Error {
   override name = 'UsageError';
+  /** Printed below the message, one a line. */
+  readonly details: readonly string[];
+  constructor(message: string, details: readonly string[] = []) {
+    super(message);
+    this.details = details;
+  }
 }
 
 /** The service does not answer, or the connection was lost. */

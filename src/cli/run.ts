@@ -32,6 +32,7 @@ function reportError(io: Io, error: unknown): number {
   }
   const text = installHint(error) ?? (error instanceof Error ? error.message : String(error));
   io.err(`${red('error:')} ${text}`);
+  if (error instanceof UsageError) for (const line of error.details) io.err(`  ${line}`);
   if (error instanceof ConfigError || error instanceof UsageError) return exitCodes.usage;
   // The embedded store has one owner (contract §1). The class is in a layer that the CLI must not import.
   if (error instanceof Error && error.name === 'OwnedByAnother') return exitCodes.usage;

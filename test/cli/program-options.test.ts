@@ -25,12 +25,12 @@ const wrong = ['', ' ', 'no such value', '-1', '0', '1e400', '9'.repeat(30), '{'
 /** Repeatable options whose parser collects every text, and the part that checks the collected values. */
 const collected: Readonly<Record<string, string>> = {
   '--scope <scope> of twinkeep token': 'the command, before it signs the token',
-  '--device <device-id> of twinkeep watch': 'the service, in the subscription',
+  '--device <device> of twinkeep watch': 'the command, which looks for the device',
   '--scope <verb:resource> of twinkeep keys create': 'the service, in the request',
-  '--home <id> of twinkeep keys create': 'the service, in the request',
-  '--room <id> of twinkeep keys create': 'the service, in the request',
-  '--group <slug> of twinkeep keys create': 'the service, in the request',
-  '--device <id> of twinkeep keys create': 'the service, in the request',
+  '--home <home> of twinkeep keys create': 'the command, which looks for the home',
+  '--room <room> of twinkeep keys create': 'the command, which looks for the room',
+  '--group <group> of twinkeep keys create': 'the command, which looks for the group',
+  '--device <device> of twinkeep keys create': 'the command, which looks for the device',
   '--category <name> of twinkeep keys create': 'the service, in the request',
   '--action <name> of twinkeep keys create': 'the service, in the request',
   '--tag <tag> of twinkeep devices list': 'the service, in the request',

@@ -45,8 +45,16 @@ interface ListOptions {
   count?: number;
 }
 
-const actorPath = (kind: string, id: string): string =>
-  `/v1/actors/${encodeURIComponent(kind)}/${encodeURIComponent(id)}`;
+/** The path of an actor. A device or a plan of your own tenant can be given by its name. */
+async function actorPath(
+  { resolve }: CliContext,
+  kind: string,
+  id: string,
+  tenant: string | undefined,
+): Promise<string> {
+  const hasName = (kind === 'device' || kind === 'plan') && tenant === undefined;
+  return `/v1/actors/${encodeURIComponent(kind)}/${encodeURIComponent(hasName ? await resolve(kind, id) : id)}`;
+}
 const TENANT_OPTION = ['--tenant <tenant-id>', 'in this tenant (platform operators only)'] as const;
 type TenantOption = { tenant?: string };
 
@@ -77,8 +85,9 @@ export function addActors(program: Command, io: Io): void {
     .description('Shows an actor with its context, accepted events and timers.')
     .option(...TENANT_OPTION)
     .action(async (kind: string, id: string, { tenant: tenant_id }: TenantOption, command: Command) => {
-      const { api, show } = createCliContext(io, command);
-      show(await api.get<{ actor: ActorRecord }>(actorPath(kind, id), { tenant_id }), ({ actor }) =>
+      const client = createCliContext(io, command);
+      const path = await actorPath(client, kind, id, tenant_id);
+      client.show(await client.api.get<{ actor: ActorRecord }>(path, { tenant_id }), ({ actor }) =>
         showActor(io, actor),
       );
     });
@@ -90,12 +99,11 @@ export function addActors(program: Command, io: Io): void {
     .option(...TENANT_OPTION)
     .action(
       async (kind: string, id: string, { tenant, limit, cursor }: ListOptions & TenantOption, command: Command) => {
-        const { api, show } = createCliContext(io, command);
+        const client = createCliContext(io, command);
+        const { api, show } = client;
         const query = { limit: String(limit), cursor, tenant_id: tenant };
-        const body = await api.get<{ entries: JournalEntry[]; next_cursor: string | null }>(
-          `${actorPath(kind, id)}/journal`,
-          query,
-        );
+        const path = `${await actorPath(client, kind, id, tenant)}/journal`;
+        const body = await api.get<{ entries: JournalEntry[]; next_cursor: string | null }>(path, query);
         show(body, ({ entries, next_cursor }) => {
           const rows = entries.map(({ version, at, by, event, to, data }) => [
             ...[version, at, event, to, by, data === null ? null : JSON.stringify(data)],
@@ -110,11 +118,10 @@ export function addActors(program: Command, io: Io): void {
     .description('Ends the quarantine of an actor.')
     .option(...TENANT_OPTION)
     .action(async (kind: string, id: string, { tenant }: TenantOption, command: Command) => {
-      const { api, show } = createCliContext(io, command);
+      const client = createCliContext(io, command);
       const query = tenant === undefined ? '' : `?${new URLSearchParams({ tenant_id: tenant })}`;
-      show(await api.post<{ status: string }>(`${actorPath(kind, id)}/release${query}`), ({ status }) =>
-        io.out(status),
-      );
+      const path = `${await actorPath(client, kind, id, tenant)}/release${query}`;
+      client.show(await client.api.post<{ status: string }>(path), ({ status }) => io.out(status));
     });
   actors
     .command('machines [kind]')

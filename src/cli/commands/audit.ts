@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { parseIntegerBetween } from '../argument-parsers.ts';
-import { createCliContext } from '../cli-context.ts';
+import { type CliContext, createCliContext } from '../cli-context.ts';
 import { FailedError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { fetchPages } from '../pagination.ts';
@@ -62,8 +62,9 @@ export function addAudit(program: Command, io: Io): void {
     .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
     .option('--cursor <cursor>', 'continue after the previous page')
     .action(async ({ limit, cursor, ...filters }: AuditOptions, command: Command) => {
-      const { api, show } = createCliContext(io, command);
-      const query = { ...queryOf(filters), cursor };
+      const client = createCliContext(io, command);
+      const { api, show } = client;
+      const query = { ...(await queryOf(client, filters)), cursor };
       type Body = { entries: AuditEntry[]; next_cursor: string | null };
       const body = await fetchPages<Body>(api, '/v1/audit', { name: 'entries', limit, query });
       show(body, ({ entries, next_cursor }) => {
@@ -94,7 +95,7 @@ const withTenant = (command: Command): Command =>
 const withFilters = (command: Command): Command =>
   withTenant(
     command
-      .option('--by <user-id>', 'only actions of this user')
+      .option('--by <member>', 'only actions of this member, also a former one by id')
       .option('--action <operation>', 'only this operation, such as rotateSecret')
       .option('--subject <kind:id>', 'only actions on this subject, such as device:<id>')
       .option('--from <time>', 'only at or after this time, such as 2026-03-01T00:00:00Z')
@@ -106,8 +107,8 @@ const tenantQuery = ({ tenant, platform }: TenantOptions) => ({
   ...(platform && { platform: 'true' }),
 });
 
-const queryOf = ({ by, action, subject, from, to, ...of }: Filters) => ({
-  ...{ by, action, subject, from, to },
+const queryOf = async ({ resolveOption }: CliContext, { by, action, subject, from, to, ...of }: Filters) => ({
+  ...{ by: await resolveOption('member', by), action, subject, from, to },
   ...tenantQuery(of),
 });
 
@@ -120,8 +121,9 @@ function addExport(audit: Command, io: Io): void {
     .addOption(new Option('--format <format>', 'form of the file').choices(['ndjson', 'csv']).default('ndjson'))
     .action(async (_options: object, command: Command) => {
       const { format, ...filters } = command.optsWithGlobals<Filters & { format: string }>();
-      const { api } = createCliContext(io, command);
-      await api.download('/v1/audit/export', { format, ...queryOf(filters) }, io.stdout);
+      const client = createCliContext(io, command);
+      const query = { format, ...(await queryOf(client, filters)) };
+      await client.api.download('/v1/audit/export', query, io.stdout);
     });
 }
 

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { JsonObject } from '../../domain/values.ts';
 import { parseAssignments, parseIntegerBetween } from '../argument-parsers.ts';
-import { createCliContext } from '../cli-context.ts';
+import { type CliContext, createCliContext } from '../cli-context.ts';
 import { UsageError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { fetchPages } from '../pagination.ts';
@@ -28,15 +28,20 @@ interface GoalOptions {
 
 const proposalPath = (id: string, verb = ''): string => `/v1/cognition/proposals/${encodeURIComponent(id)}${verb}`;
 
-function goalRequest(text: string, { home, device, context }: GoalOptions): { path: string; body: object } {
+async function goalRequest(
+  { resolve, resolveOption }: CliContext,
+  text: string,
+  { home, device, context }: GoalOptions,
+): Promise<{ path: string; body: object }> {
   if (device === undefined) {
     if (context !== undefined) throw new UsageError('--context requires --device');
-    const payload = { text, ...(home !== undefined && { home_id: home }) };
+    const homeId = await resolveOption('home', home);
+    const payload = { text, ...(homeId !== undefined && { home_id: homeId }) };
     return { path: '/v1/intent', body: { type: 'goal', payload } };
   }
   if (home !== undefined) throw new UsageError('give --home or --device, not both');
   const body = { goal: text, ...(context !== undefined && { context }) };
-  return { path: `/v1/devices/${encodeURIComponent(device)}/command`, body };
+  return { path: `/v1/devices/${encodeURIComponent(await resolve('device', device))}/command`, body };
 }
 
 /** Goals and observations for the sidecar, and its proposals. */
@@ -47,15 +52,15 @@ export function addCognition(program: Command, io: Io): void {
     .description(
       'Has the sidecar plan for a goal in natural language: for all homes, for one home, or for one device (admins only).',
     )
-    .option('--home <home-id>', 'use only devices of this home')
-    .option('--device <device-id>', 'use only this device')
+    .option('--home <home>', 'use only devices of this home')
+    .option('--device <device>', 'use only this device')
     .option('--context <text>', 'additional information for the sidecar (requires --device)')
     .option('--watch', 'follow the plan to its end; exit with 1 unless it succeeds')
     .addHelpText('after', '\nExample:\n  twinkeep goal "Make the living room warm" --watch')
     .action(async (text: string, { watch, ...target }: GoalOptions, command: Command) => {
       const client = createCliContext(io, command);
       const { api, show } = client;
-      const request = goalRequest(text, target);
+      const request = await goalRequest(client, text, target);
       const start = async () => (await api.post<{ plan_id: string }>(request.path, request.body)).plan_id;
       if (!watch) {
         show({ plan_id: await start() }, ({ plan_id }) => io.out(plan_id));
@@ -64,14 +69,15 @@ export function addCognition(program: Command, io: Io): void {
       await followPlan(client, async () => fetchPlan(api, await start()));
     });
   program
-    .command('observe <device-id> <measurements...>')
+    .command('observe <device> <measurements...>')
     .summary('send measurements to the sidecar')
     .description('Sends measurements (name=value) to the sidecar and prints the id of the proposal that may follow.')
     .option('--context <text>', 'additional information for the sidecar')
-    .addHelpText('after', '\nExample:\n  twinkeep observe $DEVICE_ID humidity=81 --context "After a shower"')
-    .action(async (device_id: string, measurements: string[], { context }: { context?: string }, command: Command) => {
-      const { api, show } = createCliContext(io, command);
-      const body = { device_id, data: parseAssignments(measurements), ...(context !== undefined && { context }) };
+    .addHelpText('after', '\nExample:\n  twinkeep observe Bathroom humidity=81 --context "After a shower"')
+    .action(async (device: string, measurements: string[], { context }: { context?: string }, command: Command) => {
+      const { api, show, resolve } = createCliContext(io, command);
+      const data = parseAssignments(measurements);
+      const body = { device_id: await resolve('device', device), data, ...(context !== undefined && { context }) };
       const received = await api.post<{ proposal_id: string }>('/v1/cognition/observation', body);
       show(received, ({ proposal_id }) => io.out(proposal_id));
     });

@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Argument, type Command } from 'commander';
 import { parseIntegerBetween } from '../argument-parsers.ts';
-import { createCliContext } from '../cli-context.ts';
+import { type CliContext, createCliContext } from '../cli-context.ts';
 import { UsageError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { printRecord, printTable } from '../print.ts';
@@ -40,6 +40,7 @@ interface RuleOptions {
 const CAS = '/v1/cas';
 const MAX_DEVICES = 1_000_000;
 const pathOf = (id: string): string => `${CAS}/${encodeURIComponent(id)}`;
+const certificatesPath = (deviceId: string): string => `/v1/devices/${encodeURIComponent(deviceId)}/certificates`;
 
 export function addDeviceCas(program: Command, io: Io): void {
   const cas = program
@@ -94,10 +95,11 @@ function addRegistration(cas: Command, io: Io): void {
     )
     .requiredOption('--name <name>', 'name of the CA')
     .action(async (ca: string, proof: string, options: RuleOptions & { name: string }, command: Command) => {
-      const { api, show } = createCliContext(io, command);
+      const client = createCliContext(io, command);
+      const { api, show } = client;
       const request = {
         ...{ name: options.name, certificate: readPem(ca), verification_certificate: readPem(proof) },
-        registration: ruleOf(options),
+        registration: await ruleOf(client, options),
       };
       show(await api.post<Registered>(CAS, request), (registered) => printRegistered(io, registered));
     });
@@ -137,8 +139,10 @@ function addChanges(cas: Command, io: Io): void {
   withRule(cas.command('rule <ca-id>'))
     .description('Sets the rule by which a CA registers devices, or removes it: without options none are registered.')
     .action(async (id: string, options: RuleOptions, command: Command) => {
-      const { api, show } = createCliContext(io, command);
-      const { body } = await api.request<{ ca: Ca }>('PATCH', pathOf(id), { body: { registration: ruleOf(options) } });
+      const client = createCliContext(io, command);
+      const { api, show } = client;
+      const request = { registration: await ruleOf(client, options) };
+      const { body } = await api.request<{ ca: Ca }>('PATCH', pathOf(id), { body: request });
       show(body, ({ ca }) => printRecord(io, ca));
     });
   cas
@@ -167,28 +171,29 @@ function addChanges(cas: Command, io: Io): void {
 
 function addCertificates(cas: Command, io: Io): void {
   cas
-    .command('bind <ca-id> <device-id> <common-name>')
+    .command('bind <ca-id> <device> <common-name>')
     .description('Binds a common name in certificates of a CA to a device.')
     .action(async (ca: string, device: string, name: string, _options, command: Command) => {
-      const { api, show } = createCliContext(io, command);
-      const path = `/v1/devices/${encodeURIComponent(device)}/certificates`;
+      const { api, show, resolve } = createCliContext(io, command);
+      const path = certificatesPath(await resolve('device', device));
       show(await api.post<{ status: string }>(path, { ca_id: ca, common_name: name }), ({ status }) => io.out(status));
     });
   cas
-    .command('unbind <ca-id> <device-id> <common-name>')
+    .command('unbind <ca-id> <device> <common-name>')
     .description('Unbinds a common name from a device: its connection ends. No registration rule binds it again.')
     .action(async (ca: string, device: string, name: string, _options, command: Command) => {
-      const { api, show } = createCliContext(io, command);
+      const { api, show, resolve } = createCliContext(io, command);
+      const path = certificatesPath(await resolve('device', device));
       const subject = new URLSearchParams({ ca_id: ca, common_name: name });
-      await api.request('DELETE', `/v1/devices/${encodeURIComponent(device)}/certificates?${subject}`);
+      await api.request('DELETE', `${path}?${subject}`);
       show({ status: 'unbound', ca_id: ca, common_name: name }, ({ status }) => io.out(status));
     });
   cas
-    .command('certificates <device-id>')
+    .command('certificates <device>')
     .description('Lists the common names of a device, and the certificates that it has used.')
     .action(async (device: string, _options, command: Command) => {
-      const { api, show } = createCliContext(io, command);
-      const found = await api.get<DeviceCertificates>(`/v1/devices/${encodeURIComponent(device)}/certificates`);
+      const { api, show, resolve } = createCliContext(io, command);
+      const found = await api.get<DeviceCertificates>(certificatesPath(await resolve('device', device)));
       show(found, ({ subjects, certificates }) => {
         const names = subjects.map(({ ca_id, common_name, bound_at }) => [ca_id, common_name, bound_at]);
         printTable(io, ['CA', 'COMMON NAME', 'BOUND'], names);
@@ -215,18 +220,23 @@ function addCertificates(cas: Command, io: Io): void {
 
 const withRule = (command: Command): Command =>
   command
-    .option('--home <home-id>', 'register unknown devices into this home')
-    .option('--room <room-id>', 'and into this room')
+    .option('--home <home>', 'register unknown devices into this home')
+    .option('--room <room>', 'and into this room')
     .option('--type <device-type>', 'device type of registered devices')
     .option('--pattern <text>', 'register only common names of this form; * stands for any text')
     .option('--max <number>', 'most devices to register (default 1000)', parseIntegerBetween(1, MAX_DEVICES));
 
-function ruleOf({ home, room, type, pattern, max }: RuleOptions): object | null {
+async function ruleOf(
+  { resolve, resolveOption }: CliContext,
+  { home, room, type, pattern, max }: RuleOptions,
+): Promise<object | null> {
   if (home === undefined && [room, type, pattern, max].every((option) => option === undefined)) return null;
   if (home === undefined || type === undefined) throw new UsageError('a registration rule needs --home and --type');
+  const homeId = await resolve('home', home);
+  const roomId = await resolveOption('room', room, { homeId });
   return {
-    ...{ home_id: home, device_type: type },
-    ...(room !== undefined && { room_id: room }),
+    ...{ home_id: homeId, device_type: type },
+    ...(roomId !== undefined && { room_id: roomId }),
     ...(pattern !== undefined && { subject_pattern: pattern }),
     ...(max !== undefined && { max_devices: max }),
   };

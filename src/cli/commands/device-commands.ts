@@ -71,7 +71,7 @@ interface CommandOptions {
 
 export function addDeviceCommands(program: Command, io: Io): void {
   program
-    .command('command <device-id> <action> [name=value...]')
+    .command('command <device> <action> [name=value...]')
     .summary('send a command to a device')
     .description(
       'Sends a command to a device. A critical action is not sent: its changes and the command to confirm it are\n' +
@@ -86,10 +86,10 @@ export function addDeviceCommands(program: Command, io: Io): void {
     .option('--wait', WAIT_DESCRIPTION)
     .addHelpText(
       'after',
-      '\nExamples:\n  twinkeep command $LAMP set_brightness level=40 --wait\n  twinkeep command $DOOR unlock',
+      '\nExamples:\n  twinkeep command "Desk lamp" set_brightness level=40 --wait\n  twinkeep command "Front door" unlock',
     )
     .action(
-      async (deviceId: string, action: string, assignments: string[], options: CommandOptions, command: Command) => {
+      async (device: string, action: string, assignments: string[], options: CommandOptions, command: Command) => {
         const client = createCliContext(io, command);
         if (options.params !== undefined && assignments.length > 0)
           throw new UsageError('give name=value or --params, not both');
@@ -100,6 +100,7 @@ export function addDeviceCommands(program: Command, io: Io): void {
           ...(options.ttl !== undefined && { ttl_s: options.ttl }),
           ...(options.timeout !== undefined && { timeout_s: options.timeout }),
         };
+        const deviceId = await client.resolve('device', device);
         const send = async (): Promise<Dispatched | null> => {
           const options: RequestOptions = { acceptStatuses: [409], body: request };
           const { status, body } = await client.api
@@ -117,13 +118,14 @@ export function addDeviceCommands(program: Command, io: Io): void {
       },
     );
   program
-    .command('confirm <device-id> <dry-run-token>')
+    .command('confirm <device> <dry-run-token>')
     .summary('confirm a critical command')
     .description('Confirms and sends a command that awaits confirmation.')
     .option('--preview <hash>', 'the preview that is confirmed, if it has changed since the request')
     .option('--wait', WAIT_DESCRIPTION)
-    .action(async (deviceId: string, token: string, options: ConfirmOptions, command: Command) => {
+    .action(async (device: string, token: string, options: ConfirmOptions, command: Command) => {
       const client = createCliContext(io, command);
+      const deviceId = await client.resolve('device', device);
       const body = { dry_run_token: token, ...(options.preview && { preview_hash: options.preview }) };
       const path = `${commandPath(deviceId)}/confirm`;
       const again = ({ preview_hash }: PreviewChanged) =>
@@ -265,14 +267,15 @@ function addHistory(program: Command, io: Io): void {
     .summary('inspect commands')
     .description('Lists, shows and cancels commands.');
   commands
-    .command('list [device-id]')
+    .command('list [device]')
     .description('Lists the commands of a device, or of all devices, newest first.')
     .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 20)
     .option('--status <status>', 'only commands in this status')
     .option('--since <time>', 'only commands requested at or after this time (RFC 3339)')
-    .action(async (device_id: string | undefined, options: ListOptions, command: Command) => {
+    .action(async (device: string | undefined, options: ListOptions, command: Command) => {
       const { limit, status, since } = options;
-      const { api, show } = createCliContext(io, command);
+      const { api, show, resolveOption } = createCliContext(io, command);
+      const device_id = await resolveOption('device', device);
       const query = { device_id, status, since, limit: String(limit) };
       const body = await api.get<{ commands: ListedCommand[] }>('/v1/commands', query);
       show(body, ({ commands: entries }) =>

@@ -25,14 +25,14 @@ export function addDeviceTags(devices: Command, io: Io): void {
   ];
   for (const { verb, member, description } of changes) {
     tag
-      .command(`${verb} <device-id> <tag...>`)
+      .command(`${verb} <device> <tag...>`)
       .description(description)
-      .action(async (id: string, tags: string[], _options, command: Command) => {
-        const { api, show } = createCliContext(io, command);
-        const path = `/v1/devices/${encodeURIComponent(id)}`;
+      .action(async (device: string, tags: string[], _options, command: Command) => {
+        const { api, show, resolve } = createCliContext(io, command);
+        const path = `/v1/devices/${encodeURIComponent(await resolve('device', device))}`;
         const { body } = await api.request<{ device: { tags: string[] } }>('PATCH', path, { body: { [member]: tags } });
-        show(body, ({ device }) => {
-          for (const one of device.tags) io.out(one);
+        show(body, ({ device: changed }) => {
+          for (const one of changed.tags) io.out(one);
         });
       });
   }

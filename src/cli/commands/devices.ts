@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import { signingAlgs } from '../../domain/device-key.ts';
 import { collectOption, parseIntegerBetween } from '../argument-parsers.ts';
-import { createCliContext } from '../cli-context.ts';
+import { type CliContext, createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
 import { colorStatus, printRecord, printTable } from '../print.ts';
 import { addDeviceTags } from './device-tags.ts';
@@ -32,11 +32,12 @@ export function addDevices(program: Command, io: Io): void {
   addList(devices, io);
   addDeviceTags(devices, io);
   devices
-    .command('get <device-id>')
+    .command('get <device>')
     .description('Shows a device with its reported state.')
-    .action(async (id: string, _options, command: Command) => {
-      const { api, show } = createCliContext(io, command);
-      show(await api.get<{ device: Record<string, unknown> }>(devicePath(id)), ({ device }) => printRecord(io, device));
+    .action(async (device: string, _options, command: Command) => {
+      const { api, show, resolve } = createCliContext(io, command);
+      const path = devicePath(await resolve('device', device));
+      show(await api.get<{ device: Record<string, unknown> }>(path), (found) => printRecord(io, found.device));
     });
   addRegister(devices, io);
   addKeys(devices, io);
@@ -46,12 +47,22 @@ export function addDevices(program: Command, io: Io): void {
 const devicePath = (id: string): string => `/v1/devices/${encodeURIComponent(id)}`;
 const deviceActionPath = (id: string, verb: string): string => `/v1/device/${encodeURIComponent(id)}/${verb}`;
 
+/** The ids of a home and a room that options name; the room is looked for in the home, if both are given. */
+async function resolvePlace(
+  resolveOption: CliContext['resolveOption'],
+  { home, room }: { home?: string | undefined; room?: string | undefined },
+): Promise<{ home_id?: string; room_id?: string }> {
+  const homeId = await resolveOption('home', home);
+  const roomId = await resolveOption('room', room, homeId === undefined ? {} : { homeId });
+  return { ...(homeId !== undefined && { home_id: homeId }), ...(roomId !== undefined && { room_id: roomId }) };
+}
+
 function addList(devices: Command, io: Io): void {
   devices
     .command('list', { isDefault: true })
     .description('Lists devices, newest first.')
-    .option('--home <home-id>', 'only in this home')
-    .option('--room <room-id>', 'only in this room')
+    .option('--home <home>', 'only in this home')
+    .option('--room <room>', 'only in this room')
     .option('--type <device-type>', 'only of this type')
     .option('--online', 'only online devices')
     .option('--revoked', 'only revoked devices')
@@ -60,11 +71,11 @@ function addList(devices: Command, io: Io): void {
     .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
     .option('--cursor <cursor>', 'continue after the previous page')
     .action(async (options: Record<string, string | string[] | number | boolean | undefined>, command: Command) => {
-      const { api, show } = createCliContext(io, command);
+      const { api, show, resolveOption } = createCliContext(io, command);
       const text = (name: string) => (options[name] === undefined ? undefined : String(options[name]));
+      const { home_id, room_id } = await resolvePlace(resolveOption, { home: text('home'), room: text('room') });
       const body = await api.get<DevicePage>('/v1/devices', {
-        home_id: text('home'),
-        room_id: text('room'),
+        ...{ home_id, room_id },
         device_type: text('type'),
         online: text('online'),
         revoked: text('revoked'),
@@ -100,8 +111,8 @@ function addRegister(devices: Command, io: Io): void {
       'Registers a device and prints its id and secret. A type that contains a category (smart_light, "Smart Switch")\n' +
         'gets the actions of that category.',
     )
-    .requiredOption('--home <home-id>', 'home of the device')
-    .option('--room <room-id>', 'room of the device')
+    .requiredOption('--home <home>', 'home of the device')
+    .option('--room <room>', 'room of the device')
     .option('--name <name>', 'display name')
     .option('--tag <tag>', 'tag of the device; repeatable', collectOption)
     .option('--category <category>', 'category whose actions it gets, if its type does not name one')
@@ -112,12 +123,11 @@ function addRegister(devices: Command, io: Io): void {
       '\nExample:\n  twinkeep devices register smart_light --home $(twinkeep homes create "My flat")',
     )
     .action(async (deviceType: string, options: RegisterOptions, command: Command) => {
-      const { api, show } = createCliContext(io, command);
+      const { api, show, resolveOption } = createCliContext(io, command);
       const { home, room, name, tag, category, alg, publicKey } = options;
       const body = await api.post<Record<string, unknown>>('/v1/device/register', {
         device_type: deviceType,
-        home_id: home,
-        ...(room !== undefined && { room_id: room }),
+        ...(await resolvePlace(resolveOption, { home, room })),
         ...(name !== undefined && { name }),
         ...(tag !== undefined && { tags: tag }),
         ...(category !== undefined && { category }),
@@ -139,11 +149,12 @@ function addRegister(devices: Command, io: Io): void {
 
 function addKeys(devices: Command, io: Io): void {
   devices
-    .command('rotate <device-id>')
+    .command('rotate <device>')
     .description('Issues a new secret for a device; the old one remains valid for 24 hours.')
     .option('--public-key <key>', 'public key of a device that generated its own Ed25519 key')
-    .action(async (id: string, { publicKey }: { publicKey?: string }, command: Command) => {
-      const { api, show } = createCliContext(io, command);
+    .action(async (device: string, { publicKey }: { publicKey?: string }, command: Command) => {
+      const { api, show, resolve } = createCliContext(io, command);
+      const id = await resolve('device', device);
       const request = publicKey === undefined ? undefined : { public_key: publicKey };
       show(await api.post<Record<string, unknown>>(deviceActionPath(id, 'rotate-secret'), request), (rotated) => {
         printRecord(io, rotated);
@@ -151,10 +162,11 @@ function addKeys(devices: Command, io: Io): void {
       });
     });
   devices
-    .command('keys <device-id>')
+    .command('keys <device>')
     .description('Lists the current and former keys of a device.')
-    .action(async (id: string, _options, command: Command) => {
-      const { api, show } = createCliContext(io, command);
+    .action(async (device: string, _options, command: Command) => {
+      const { api, show, resolve } = createCliContext(io, command);
+      const id = await resolve('device', device);
       type Keys = { keys: Record<'key_version' | 'signing_alg' | 'created_at' | 'grace_until' | 'status', string>[] };
       show(await api.get<Keys>(deviceActionPath(id, 'key-history')), ({ keys }) =>
         printTable(
@@ -168,31 +180,33 @@ function addKeys(devices: Command, io: Io): void {
 
 function addRevocation(devices: Command, io: Io): void {
   devices
-    .command('revoke <device-id>')
+    .command('revoke <device>')
     .description('Revokes a device: its session ends and its keys become permanently invalid.')
-    .action(async (id: string, _options, command: Command) => {
-      const { api, show } = createCliContext(io, command);
+    .action(async (device: string, _options, command: Command) => {
+      const { api, show, resolve } = createCliContext(io, command);
+      const id = await resolve('device', device);
       show(await api.post<{ status: string }>(deviceActionPath(id, 'revoke')), ({ status }) =>
         io.out(colorStatus(io, status)),
       );
     });
   devices
-    .command('reinstate <device-id>')
+    .command('reinstate <device>')
     .description('Reinstates a revoked device with a new secret.')
     .requiredOption('--reason <text>', 'reason, stored in the journal')
     .option('--public-key <key>', 'public key of a device that generated its own Ed25519 key')
-    .action(async (id: string, { reason, publicKey }: { reason: string; publicKey?: string }, command: Command) => {
-      const { api, show } = createCliContext(io, command);
+    .action(async (device: string, { reason, publicKey }: { reason: string; publicKey?: string }, command: Command) => {
+      const { api, show, resolve } = createCliContext(io, command);
+      const id = await resolve('device', device);
       const request = { reason, ...(publicKey !== undefined && { public_key: publicKey }) };
       show(await api.post<Record<string, unknown>>(deviceActionPath(id, 'reinstate'), request), (reinstated) =>
         printRecord(io, reinstated),
       );
     });
   devices
-    .command('delete <device-id...>')
+    .command('delete <device...>')
     .description('Deletes revoked devices; their journal is kept.')
-    .action(async (ids: string[], _options, command: Command) => {
-      const { api } = createCliContext(io, command);
-      for (const id of new Set(ids)) await api.request('DELETE', devicePath(id));
+    .action(async (devices: string[], _options, command: Command) => {
+      const { api, resolveAll } = createCliContext(io, command);
+      for (const id of await resolveAll('device', devices)) await api.request('DELETE', devicePath(id));
     });
 }

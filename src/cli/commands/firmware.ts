@@ -163,7 +163,7 @@ function addCheck(firmware: Command, io: Io): void {
   firmware
     .command('check [device-type] [current-version]')
     .description('Prints the version that a device type or a device should be updated to.')
-    .option('--device <device-id>', 'use the type and version of this device')
+    .option('--device <device>', 'use the type and version of this device')
     .action(
       async (
         type: string | undefined,
@@ -171,8 +171,9 @@ function addCheck(firmware: Command, io: Io): void {
         { device }: { device?: string },
         command: Command,
       ) => {
-        const { api, show } = createCliContext(io, command);
-        const reported = device === undefined ? null : await fetchDevice(api, device);
+        const { api, show, resolveOption } = createCliContext(io, command);
+        const id = await resolveOption('device', device);
+        const reported = id === undefined ? null : await fetchDevice(api, id);
         const device_type = type ?? reported?.device_type;
         const current_version = version ?? reported?.firmware ?? undefined;
         if (device_type === undefined || current_version === undefined) {
@@ -180,7 +181,7 @@ function addCheck(firmware: Command, io: Io): void {
             'give a device type and its current version, or a --device that has reported its firmware version',
           );
         }
-        const request = { device_type, current_version, ...(device !== undefined && { device_id: device }) };
+        const request = { device_type, current_version, ...(id !== undefined && { device_id: id }) };
         show(await api.post<Record<string, unknown>>('/v1/firmware/check', request), (result) =>
           printRecord(io, result),
         );

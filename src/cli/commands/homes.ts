@@ -44,10 +44,11 @@ export function addHomes(program: Command, io: Io): void {
       show(await api.post<{ id: string }>('/v1/homes', request), ({ id }) => io.out(id));
     });
   homes
-    .command('rooms <home-id>')
+    .command('rooms <home>')
     .description('Lists the rooms of a home.')
-    .action(async (homeId: string, _options, command: Command) => {
-      const { api, show } = createCliContext(io, command);
+    .action(async (home: string, _options, command: Command) => {
+      const { api, show, resolve } = createCliContext(io, command);
+      const homeId = await resolve('home', home);
       const body = await api.get<{ rooms: Room[] }>(`/v1/homes/${encodeURIComponent(homeId)}/rooms`, { limit: '200' });
       show(body, ({ rooms }) =>
         printTable(
@@ -58,10 +59,11 @@ export function addHomes(program: Command, io: Io): void {
       );
     });
   homes
-    .command('add-room <home-id> <name>')
+    .command('add-room <home> <name>')
     .description('Creates a room and prints its id.')
-    .action(async (homeId: string, name: string, _options, command: Command) => {
-      const { api, show } = createCliContext(io, command);
+    .action(async (home: string, name: string, _options, command: Command) => {
+      const { api, show, resolve } = createCliContext(io, command);
+      const homeId = await resolve('home', home);
       const body = await api.post<{ id: string }>(`/v1/homes/${encodeURIComponent(homeId)}/rooms`, { name });
       show(body, ({ id }) => io.out(id));
     });

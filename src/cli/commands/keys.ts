@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { collectOption, parseDurationS, parseExpiry, parseIntegerBetween } from '../argument-parsers.ts';
-import { createCliContext } from '../cli-context.ts';
+import { type CliContext, createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
 import { printTable } from '../print.ts';
 
@@ -34,7 +34,7 @@ export function addKeys(program: Command, io: Io): void {
   const keys = program
     .command('keys')
     .summary('manage API keys')
-    .description('Manages API keys, with which programs act as you.');
+    .description('Manages API keys, with which programs act as you. A key is given by prefix or name.');
   keys
     .command('list', { isDefault: true })
     .description('Lists your keys, or as an admin all keys of the tenant, newest first.')
@@ -62,10 +62,10 @@ export function addKeys(program: Command, io: Io): void {
       collectOption,
     )
     .option('--expires <time>', 'lifetime such as 30d, or expiry such as 2027-01-01T00:00:00Z', parseExpiry)
-    .option('--home <id>', 'only devices of this home; repeatable, as the following options are', collectOption)
-    .option('--room <id>', 'only devices in this room', collectOption)
-    .option('--group <slug>', 'only devices of this group', collectOption)
-    .option('--device <id>', 'only this device', collectOption)
+    .option('--home <home>', 'only devices of this home; repeatable, as the following options are', collectOption)
+    .option('--room <room>', 'only devices in this room', collectOption)
+    .option('--group <group>', 'only devices of this group', collectOption)
+    .option('--device <device>', 'only this device', collectOption)
     .option('--category <name>', 'only devices of this category, such as light', collectOption)
     .option('--action <name>', 'only this action, such as turn_on', collectOption)
     .addHelpText(
@@ -73,38 +73,43 @@ export function addKeys(program: Command, io: Io): void {
       '\nThe key reaches devices that are in any of the homes, rooms and groups or are named; categories and actions' +
         '\nnarrow that further.' +
         '\n\nExamples:\n  export TWINKEEP_TOKEN=$(twinkeep keys create "Night shift" --scope read:devices)' +
-        '\n  twinkeep keys create "Living room lights" --scope "read:*" --scope execute:commands --room ID --category light',
+        '\n  twinkeep keys create "Living room lights" --scope "read:*" --scope execute:commands --room "Living room" --category light',
     )
     .action(async (name: string, options: NewKeyOptions, command: Command) => {
-      const { api, show } = createCliContext(io, command);
-      const { scope, expires } = options;
-      const restriction = restrictionOf(options);
-      const body = {
-        ...{ name, scopes: scope },
-        ...(expires !== undefined && { expires_at: expires }),
-        ...(Object.keys(restriction).length > 0 && { restrict_to: restriction }),
+      const client = createCliContext(io, command);
+      const { scope, expires, group } = options;
+      const create = async (groups?: string[]) => {
+        const restriction = await restrictionOf(client, options, groups);
+        return client.api.post<NewKey>('/v1/auth/api-keys', {
+          ...{ name, scopes: scope },
+          ...(expires !== undefined && { expires_at: expires }),
+          ...(Object.keys(restriction).length > 0 && { restrict_to: restriction }),
+        });
       };
-      show(await api.post<NewKey>('/v1/auth/api-keys', body), printNewKey(io));
+      const created = group === undefined ? create() : client.withReferences('group', group, create);
+      client.show(await created, printNewKey(io));
     });
   keys
-    .command('rotate <prefix>')
+    .command('rotate <key>')
     .description(
       'Replaces a key with a new one of the same name, scopes and restriction; the old key becomes invalid at once, or after --grace.',
     )
     .option('--grace <duration>', 'how long the old key remains valid, such as 1h; at most 24h', parseDurationS, 0)
-    .action(async (prefix: string, { grace }: { grace: number }, command: Command) => {
-      const { api, show } = createCliContext(io, command);
-      const body = { prefix: prefixOf(prefix), ...(grace > 0 && { grace_s: grace }) };
-      show(await api.post<NewKey>('/v1/auth/api-keys/rotate', body), printNewKey(io));
+    .action(async (key: string, { grace }: { grace: number }, command: Command) => {
+      const { api, show, withReference } = createCliContext(io, command);
+      const rotate = (prefix: string) =>
+        api.post<NewKey>('/v1/auth/api-keys/rotate', { prefix, ...(grace > 0 && { grace_s: grace }) });
+      show(await withReference('key', prefixOf(key), rotate), printNewKey(io));
     });
   keys
-    .command('revoke <prefix...>')
+    .command('revoke <key...>')
     .description('Revokes keys; they become invalid at once.')
-    .action(async (prefixes: string[], _options, command: Command) => {
-      const { api, show } = createCliContext(io, command);
-      for (const prefix of new Set(prefixes.map(prefixOf))) {
-        const body = await api.post<{ status: string; prefix: string }>('/v1/auth/api-keys/revoke', { prefix });
-        show(body, ({ status }) => io.out(`${prefix} ${status}`));
+    .action(async (all: string[], _options, command: Command) => {
+      const { api, show, withReference } = createCliContext(io, command);
+      const revoke = (prefix: string) =>
+        api.post<{ status: string; prefix: string }>('/v1/auth/api-keys/revoke', { prefix });
+      for (const key of new Set(all.map(prefixOf))) {
+        show(await withReference('key', key, revoke), ({ status, prefix }) => io.out(`${prefix} ${status}`));
       }
     });
 }
@@ -120,12 +125,16 @@ interface NewKeyOptions {
   action?: string[];
 }
 
-function restrictionOf({ home, room, group, device, category, action }: NewKeyOptions): Restriction {
+async function restrictionOf(
+  { resolveAll }: CliContext,
+  { home, room, device, category, action }: NewKeyOptions,
+  groups: string[] | undefined,
+): Promise<Restriction> {
   return {
-    ...(home !== undefined && { homes: home }),
-    ...(room !== undefined && { rooms: room }),
-    ...(group !== undefined && { groups: group }),
-    ...(device !== undefined && { devices: device }),
+    ...(home !== undefined && { homes: await resolveAll('home', home) }),
+    ...(room !== undefined && { rooms: await resolveAll('room', room) }),
+    ...(groups !== undefined && { groups }),
+    ...(device !== undefined && { devices: await resolveAll('device', device) }),
     ...(category !== undefined && { categories: category }),
     ...(action !== undefined && { actions: action }),
   };

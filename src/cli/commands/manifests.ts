@@ -26,14 +26,15 @@ export function addManifests(program: Command, io: Io): void {
       'Shows and publishes the capability manifest of a device: its actions, parameters and safety classes.',
     );
   manifests
-    .command('get <device-id>')
+    .command('get <device>')
     .description('Shows the manifest of a device. With --json it can be edited and published again.')
-    .action(async (deviceId: string, _options, command: Command) => {
-      const { api, show } = createCliContext(io, command);
+    .action(async (device: string, _options, command: Command) => {
+      const { api, show, resolve } = createCliContext(io, command);
+      const deviceId = await resolve('device', device);
       show(await api.get<Manifest>(manifestPath(deviceId)), (manifest) => printManifest(io, manifest));
     });
   manifests
-    .command('put <device-id> <file>')
+    .command('put <device> <file>')
     .description(
       'Publishes the manifest in a JSON file: {"category"?, "version"?, "capabilities": [...]}. Without a version it\n' +
         'replaces the current manifest. A manifest that makes something weaker is not published: what gets weaker and\n' +
@@ -42,26 +43,27 @@ export function addManifests(program: Command, io: Io): void {
     )
     .addHelpText(
       'after',
-      '\nExample:\n  twinkeep manifests get $GATE --json > gate.json\n  twinkeep manifests put $GATE gate.json',
+      '\nExample:\n  twinkeep manifests get Gate --json > gate.json\n  twinkeep manifests put Gate gate.json',
     )
-    .action(async (deviceId: string, file: string, _options, command: Command) => {
+    .action(async (device: string, file: string, _options, command: Command) => {
       const client = createCliContext(io, command);
-      showPublished(io, client, await publish(client, deviceId, await readManifestFile(file)));
+      const manifest = await readManifestFile(file);
+      showPublished(io, client, await publish(client, await client.resolve('device', device), manifest));
     });
   addAdopt(manifests, io);
 }
 
 function addAdopt(manifests: Command, io: Io): void {
   manifests
-    .command('adopt <device-id> <category>')
+    .command('adopt <device> <category>')
     .description(
       'Gives a device the actions that the service knows for a category, with the states that verify them, in place of\n' +
         'its manifest. A change that makes something weaker has to be confirmed, as with put.',
     )
-    .addHelpText('after', '\nExample:\n  twinkeep manifests adopt $PLUG switch')
-    .action(async (deviceId: string, category: string, _options, command: Command) => {
+    .addHelpText('after', '\nExample:\n  twinkeep manifests adopt Plug switch')
+    .action(async (device: string, category: string, _options, command: Command) => {
       const client = createCliContext(io, command);
-      showPublished(io, client, await publish(client, deviceId, { category }));
+      showPublished(io, client, await publish(client, await client.resolve('device', device), { category }));
     });
 }
 

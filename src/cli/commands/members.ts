@@ -23,7 +23,7 @@ export function addMembers(program: Command, io: Io): void {
   const members = program
     .command('members')
     .summary('manage members and invitations')
-    .description('Manages the members of the tenant and invitations to it.');
+    .description('Manages the members of the tenant and invitations to it. A member is given by id or email address.');
   members
     .command('list', { isDefault: true })
     .description('Lists members and invited users, newest first.')
@@ -48,36 +48,38 @@ export function addMembers(program: Command, io: Io): void {
       );
     });
   members
-    .command('role <id> <role>')
+    .command('role <member> <role>')
     .description(`Changes the role of a member or an invited user: ${memberRoles.join(', ')}.`)
-    .action(async (id: string, role: string, _options, command: Command) => {
-      const { api, show } = createCliContext(io, command);
+    .action(async (one: string, role: string, _options, command: Command) => {
+      const { api, show, resolve } = createCliContext(io, command);
+      const id = await resolve('member', one);
       const { body } = await api.request<{ member: Member }>('PATCH', memberPath(id), { body: { role } });
       show(body, ({ member }) => printRecord(io, { ...member }));
     });
   members
-    .command('remove <id...>')
+    .command('remove <member...>')
     .description('Removes members and all their keys, or withdraws invitations. Every member may leave the tenant.')
-    .action(async (ids: string[], _options, command: Command) => {
-      const { api } = createCliContext(io, command);
-      for (const id of new Set(ids)) await api.request('DELETE', memberPath(id));
+    .action(async (all: string[], _options, command: Command) => {
+      const { api, resolveAll } = createCliContext(io, command);
+      for (const id of await resolveAll('member', all)) await api.request('DELETE', memberPath(id));
     });
   members
-    .command('sessions <id>')
+    .command('sessions <member>')
     .description('Lists the sessions of a member, newest first.')
     .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
     .option('--cursor <cursor>', 'continue after the previous page')
-    .action(async (id: string, { limit, cursor }: { limit: number; cursor?: string }, command: Command) => {
-      const { api, show } = createCliContext(io, command);
+    .action(async (one: string, { limit, cursor }: { limit: number; cursor?: string }, command: Command) => {
+      const { api, show, resolve } = createCliContext(io, command);
+      const id = await resolve('member', one);
       const page = await api.get<SessionPage>(`${memberPath(id)}/sessions`, { limit: String(limit), cursor });
       show(page, () => printSessions(io, page));
     });
   members
-    .command('sign-out <id...>')
+    .command('sign-out <member...>')
     .description('Signs members out everywhere: ends all their sessions and tokens. Their API keys stay valid.')
-    .action(async (ids: string[], _options, command: Command) => {
-      const { api } = createCliContext(io, command);
-      for (const id of new Set(ids)) await api.request('DELETE', `${memberPath(id)}/sessions`);
+    .action(async (all: string[], _options, command: Command) => {
+      const { api, resolveAll } = createCliContext(io, command);
+      for (const id of await resolveAll('member', all)) await api.request('DELETE', `${memberPath(id)}/sessions`);
     });
   members
     .command('accept <invitation-id>')

@@ -75,14 +75,15 @@ export function addPlans(program: Command, io: Io): void {
       });
     });
   plans
-    .command('show <plan-id>')
+    .command('show <plan>')
     .description('Shows a plan as a tree: each step below its last dependency.')
     .option('--watch', 'follow the plan to its end; exit with 1 unless it succeeds')
-    .action(async (id: string, { watch }: { watch?: boolean }, command: Command) => {
+    .action(async (plan: string, { watch }: { watch?: boolean }, command: Command) => {
       const client = createCliContext(io, command);
+      const id = await client.resolve('plan', plan);
       const fetch = () => fetchPlan(client.api, id);
       if (watch) await followPlan(client, fetch);
-      else client.show({ plan: await fetch() }, ({ plan }) => showPlan(io, plan));
+      else client.show({ plan: await fetch() }, (found) => showPlan(io, found.plan));
     });
   plans
     .command('run <file>')
@@ -104,16 +105,17 @@ export function addPlans(program: Command, io: Io): void {
       else client.show({ plan: await create() }, ({ plan }) => io.out(plan.id));
     });
   plans
-    .command('cancel <plan-id>')
+    .command('cancel <plan>')
     .description('Cancels a plan: starts no further step and rolls back completed steps that define a compensation.')
     .option('--reason <text>', 'reason, stored with the plan')
-    .action(async (id: string, { reason }: { reason?: string }, command: Command) => {
-      const { api, show } = createCliContext(io, command);
+    .action(async (plan: string, { reason }: { reason?: string }, command: Command) => {
+      const { api, show, resolve } = createCliContext(io, command);
+      const id = await resolve('plan', plan);
       const body = await api.post<{ plan: PlanRecord }>(
         planPath(id, '/cancel'),
         reason === undefined ? {} : { reason },
       );
-      show(body, ({ plan }) => showPlan(io, plan));
+      show(body, (cancelled) => showPlan(io, cancelled.plan));
     });
 }
 

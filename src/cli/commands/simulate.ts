@@ -50,7 +50,7 @@ export function addSimulate(program: Command, io: Io): void {
       'reports per second of all devices together; by default each device measures every 5 s',
       parsePositiveNumber,
     )
-    .option('--home <home-id>', `home of the devices; by default one named "${HOME_NAME}"`)
+    .option('--home <home>', `home of the devices; by default one named "${HOME_NAME}"`)
     .addOption(new Option('--alg <algorithm>', 'signing algorithm').choices(signingAlgs))
     .option('--keep', 'keep the devices registered')
     .option(
@@ -69,7 +69,7 @@ async function simulate(client: CliContext, options: SimulateOptions): Promise<v
   const ending = waitForEnd(options.for);
   const world = realEnvironment();
   const tickMs = options.rate === undefined ? DEFAULT_TICK_S * 1000 : (options.devices / options.rate) * 1000;
-  const homeId = options.home ?? (await findOrCreateHome(api));
+  const homeId = (await client.resolveOption('home', options.home)) ?? (await findOrCreateHome(api));
   const counts: Counts = { devices: options.devices, online: 0, reports: 0, commands: 0, refused: 0 };
   const registeredDevices: RegisteredDevice[] = [];
   const running: RunningDevice[] = [];

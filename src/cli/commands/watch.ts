@@ -26,13 +26,14 @@ export function addWatch(program: Command, io: Io): void {
       'state, presence, command, confirmation, plan, separated by commas',
       'state,presence,command',
     )
-    .option('--device <device-id>', 'only updates of this device; repeatable', collectOption)
+    .option('--device <device>', 'only updates of this device; repeatable', collectOption)
     .option('--snapshot', 'start with all current states')
     .option('--count <n>', 'stop after this many updates', parseIntegerBetween(1, 1_000_000))
     .addHelpText('after', '\nExample:\n  twinkeep watch --snapshot --json | jq .state')
     .action(async ({ events, device, snapshot, count }: WatchOptions, command: Command) => {
-      const { api, show } = createCliContext(io, command);
-      const filter = { events: events.split(','), devices: device ?? [], snapshot: snapshot === true };
+      const { api, show, resolveAll } = createCliContext(io, command);
+      const devices = await resolveAll('device', device ?? []);
+      const filter = { events: events.split(','), devices, snapshot: snapshot === true };
       const ofDevices = device === undefined ? 'all devices' : device.join(', ');
       await consumeStream(
         io,

@@ -1,0 +1,211 @@
+import type { Api, RequestOptions } from './api.ts';
+import { RefusedError, UsageError } from './errors.ts';
+import { nearestName } from './unknown-verbs.ts';
+
+/** What an argument can name. A placeholder such as `<device>` in the usage of a command has the same name. */
+export const referenceKinds = ['device', 'home', 'room', 'group', 'plan', 'key', 'member'] as const;
+export type ReferenceKind = (typeof referenceKinds)[number];
+
+/** Something that a reference can mean. */
+export interface Candidate {
+  /** A UUID, the slug of a group, or the prefix of an API key. */
+  id: string;
+  /** The most specific one last. */
+  names: readonly string[];
+}
+
+export interface CandidateLimits {
+  maxPages: number;
+  /** Waits as `Retry-After` requires. */
+  retryWhenBusy: boolean;
+}
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+/** Ids of these kinds have the form of a name. */
+const ID_FORMS: Partial<Record<ReferenceKind, RegExp>> = { group: /^[a-z0-9-]{1,64}$/, key: /^[A-Za-z0-9]{8}$/ };
+
+const PAGE_ENTRIES = 200;
+/** 5,000 entries. */
+const LOOKUP: CandidateLimits = { maxPages: 25, retryWhenBusy: true };
+/** A tenant keeps many plans with the same name: the newest 1,000 are considered. */
+const PLAN_PAGES = 5;
+const MAX_SHOWN = 10;
+
+/**
+ * The id that `text` means: an id itself, which costs no request, otherwise the name, or the beginning of the name or
+ * id, of exactly one candidate, in any case. A whole name precedes a beginning. A room can also be given as
+ * `home/room`; `homeId` limits rooms to a home. Throws `UsageError` with the candidates if there are several, and if
+ * there is none.
+ */
+export async function resolveReference(
+  api: Api,
+  kind: ReferenceKind,
+  text: string,
+  { homeId }: { homeId?: string } = {},
+): Promise<string> {
+  if (text.trim() === '') throw new UsageError(`the id or name of a ${kind} must not be empty`);
+  if (UUID.test(text) && ID_FORMS[kind] === undefined) return text;
+  const candidates = await fetchCandidates(api, kind, LOOKUP, homeId).catch((thrown: unknown) => {
+    throw withAdvice(thrown, kind);
+  });
+  const matches = matchesOf(candidates, text);
+  const [only] = matches;
+  if (only === undefined)
+    throw new UsageError(`no ${kind} has the id or name '${text}'${suggestion(candidates, text)}`);
+  if (matches.length === 1) return only.id;
+  const shown = matches.slice(0, MAX_SHOWN).map(({ id, names }) => `${id}  ${names.at(-1) ?? ''}`.trimEnd());
+  if (matches.length > MAX_SHOWN) shown.push(`and ${matches.length - MAX_SHOWN} more`);
+  throw new UsageError(`'${text}' matches ${matches.length} ${kind}s; give one of these ids:`, shown);
+}
+
+/** The ids that texts mean, each once. */
+export async function resolveReferences(api: Api, kind: ReferenceKind, texts: readonly string[]): Promise<string[]> {
+  const ids: string[] = [];
+  for (const text of new Set(texts)) ids.push(await resolveReference(api, kind, text));
+  return [...new Set(ids)];
+}
+
+/**
+ * Calls `use` with the ids that texts mean. The id of a group or key has the form of a name: `use` gets the texts first,
+ * and the ids only if the service finds nothing, so that an id costs no further request here either.
+ */
+export async function withReferences<Result>(
+  api: Api,
+  kind: 'group' | 'key',
+  texts: readonly string[],
+  use: (ids: string[]) => Promise<Result>,
+): Promise<Result> {
+  if (texts.some((text) => ID_FORMS[kind]?.test(text) !== true)) return use(await resolveReferences(api, kind, texts));
+  try {
+    return await use([...new Set(texts)]);
+  } catch (thrown) {
+    if (!isNotFound(thrown)) throw thrown;
+    const ids = await resolveReferences(api, kind, texts).catch((failed: unknown) => {
+      throw failed instanceof UsageError && failed.details.length > 0 ? failed : thrown;
+    });
+    if (ids.every((id) => texts.includes(id))) throw thrown;
+    return use(ids);
+  }
+}
+
+const isNotFound = (thrown: unknown): boolean => thrown instanceof RefusedError && thrown.problem.status === 404;
+
+/** The candidates that `text` means at the first level with a match: exactly, in any case, by their beginning. */
+export function matchesOf(candidates: readonly Candidate[], text: string): Candidate[] {
+  const folded = text.toLowerCase();
+  const textsOf = ({ id, names }: Candidate): string[] => [id, ...names];
+  const levels: ((candidate: Candidate) => boolean)[] = [
+    ({ id }) => id === text,
+    ({ names }) => names.includes(text),
+    (candidate) => textsOf(candidate).some((one) => one.toLowerCase() === folded),
+    (candidate) => textsOf(candidate).some((one) => one.toLowerCase().startsWith(folded)),
+  ];
+  for (const matches of levels) {
+    const found = candidates.filter(matches);
+    if (found.length > 0) return found;
+  }
+  return [];
+}
+
+function suggestion(candidates: readonly Candidate[], text: string): string {
+  const nearest = nearestName(
+    text,
+    candidates.flatMap(({ names }) => names),
+  );
+  return nearest === null ? '' : ` (Did you mean '${nearest}'?)`;
+}
+
+/** A credential may use something without reading the list of it. */
+function withAdvice(thrown: unknown, kind: ReferenceKind): unknown {
+  if (!(thrown instanceof RefusedError) || thrown.problem.status !== 403) return thrown;
+  const detail = `${thrown.message} A name needs the list of ${kind}s; a whole id does not.`;
+  return new RefusedError({ ...thrown.problem, detail });
+}
+
+interface Listed {
+  id: string;
+  name: string | null;
+}
+
+/** What `text` can mean, newest first. Throws `RefusedError`, `UnreachableError`, and `UsageError` for too many entries. */
+export async function fetchCandidates(
+  api: Api,
+  kind: ReferenceKind,
+  limits: CandidateLimits,
+  homeId?: string,
+): Promise<Candidate[]> {
+  const list = <Entry>(path: string, name: string) => fetchEntries<Entry>(api, path, name, limits);
+  const named = ({ id, name }: Listed): Candidate => ({ id, names: name === null ? [] : [name] });
+  switch (kind) {
+    case 'device':
+      return (await list<Listed>('/v1/devices', 'devices')).map(named);
+    case 'home':
+      return (await fetchHomes(list)).map(named);
+    case 'room':
+      return fetchRooms(list, homeId);
+    case 'group':
+      return (await list<{ slug: string; name: string }>('/v1/groups', 'groups')).map(({ slug, name }) => ({
+        id: slug,
+        names: [name],
+      }));
+    case 'plan': {
+      const newest = { ...limits, maxPages: Math.min(limits.maxPages, PLAN_PAGES), partial: true };
+      return (await fetchEntries<Listed>(api, '/v1/plans', 'plans', newest)).map(named);
+    }
+    case 'key': {
+      type Key = { prefix: string; name: string; revoked_at: string | null };
+      const keys = await list<Key>('/v1/auth/api-keys', 'keys');
+      return keys
+        .filter(({ revoked_at }) => revoked_at === null)
+        .map(({ prefix, name }) => ({ id: prefix, names: [name] }));
+    }
+    case 'member': {
+      const members = await list<{ id: string; email: string | null }>('/v1/tenant/members', 'members');
+      return members.map(({ id, email }) => named({ id, name: email }));
+    }
+  }
+}
+
+type List = <Entry>(path: string, name: string) => Promise<Entry[]>;
+
+async function fetchHomes(list: List): Promise<{ id: string; name: string }[]> {
+  const homes = await list<{ id: string; home_name: string }>('/v1/homes', 'homes');
+  return homes.map(({ id, home_name }) => ({ id, name: home_name }));
+}
+
+/** Rooms are listed by home: one request for each. */
+async function fetchRooms(list: List, homeId: string | undefined): Promise<Candidate[]> {
+  const homes = homeId === undefined ? await fetchHomes(list) : [{ id: homeId, name: null }];
+  const rooms: Candidate[] = [];
+  for (const home of homes) {
+    const found = await list<Listed>(`/v1/homes/${encodeURIComponent(home.id)}/rooms`, 'rooms');
+    rooms.push(
+      ...found.map(({ id, name }) => ({
+        id,
+        names: home.name === null ? [`${name}`] : [`${name}`, `${home.name}/${name}`],
+      })),
+    );
+  }
+  return rooms;
+}
+
+async function fetchEntries<Entry>(
+  api: Api,
+  path: string,
+  name: string,
+  { maxPages, retryWhenBusy, partial = false }: CandidateLimits & { partial?: boolean },
+): Promise<Entry[]> {
+  const options: RequestOptions = retryWhenBusy ? { retryWhenBusy, idempotent: true } : {};
+  const entries: Entry[] = [];
+  let cursor: string | null = null;
+  for (let pages = 1; ; pages++) {
+    const query = new URLSearchParams({ limit: String(PAGE_ENTRIES), ...(cursor !== null && { cursor }) });
+    type Page = Record<string, Entry[]> & { next_cursor: string | null };
+    const { body }: { body: Page } = await api.request<Page>('GET', `${path}?${query}`, options);
+    entries.push(...(body[name] ?? []));
+    cursor = body.next_cursor;
+    if (cursor === null) return entries;
+    if (pages >= maxPages && partial) return entries;
+    if (pages >= maxPages) throw new UsageError(`there are too many ${name} to look for a name: give the whole id`);
+  }
+}
