@@ -44,10 +44,10 @@ const MAX_ATTEMPTS = 20;
 const MAX_RETRY_AFTER_S = 60;
 
 /**
- * Creates a client. Paths start with `/v1/` or another root. Throws `RefusedError`, `UnreachableError` and
- * `UsageError`.
+ * Creates a client. Paths start with `/v1/` or another root; `signal` aborts all requests. Throws `RefusedError`,
+ * `UnreachableError` and `UsageError`.
  */
-export function makeApi(url: string, token: string | null): Api {
+export function makeApi(url: string, token: string | null, signal?: AbortSignal): Api {
   const root = baseUrlOf(url);
 
   async function request<Body>(method: string, path: string, options: RequestOptions = {}): Promise<ApiResponse<Body>> {
@@ -60,6 +60,7 @@ export function makeApi(url: string, token: string | null): Api {
       const response = await send(root + path, {
         method,
         headers,
+        ...(signal !== undefined && { signal }),
         ...(options.body !== undefined && { body: JSON.stringify(options.body) }),
         ...(options.binaryBody !== undefined && {
           body: options.binaryBody,
@@ -132,11 +133,14 @@ interface FetchOptions {
   body?: string | AsyncIterable<Uint8Array>;
   duplex?: 'half';
   timeoutMs?: number;
+  signal?: AbortSignal;
 }
 
-async function send(url: string, { timeoutMs = TIMEOUT_MS, ...init }: FetchOptions): Promise<Response> {
+async function send(url: string, { timeoutMs = TIMEOUT_MS, signal, ...init }: FetchOptions): Promise<Response> {
+  const timeout = AbortSignal.timeout(timeoutMs);
+  const either = signal === undefined ? timeout : AbortSignal.any([timeout, signal]);
   try {
-    return await fetch(url, { ...init, signal: AbortSignal.timeout(timeoutMs) } as RequestInit);
+    return await fetch(url, { ...init, signal: either } as RequestInit);
   } catch (error) {
     throw new UnreachableError(`${new URL(url).origin} does not answer: ${errorReason(error)}`);
   }

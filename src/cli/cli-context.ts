@@ -53,12 +53,17 @@ function storedToken(file: string, url: string): string {
   throw new UsageError(`your sign-in to ${url} has expired: run twinkeep login`);
 }
 
-export function createCliContext(io: Io, command: Command): CliContext {
-  const { url, token, json = false } = command.optsWithGlobals<GlobalOptions>();
+/** A client of the service, with the token of the options, the environment or `twinkeep login`. Throws `UsageError`. */
+export function connectClient({ url, token }: GlobalOptions, signal?: AbortSignal): Api {
   const config = readClientConfig();
   const anonymous = makeApi(url ?? config.url, null);
   const credential = token ?? config.token ?? storedToken(config.credentialsFile, anonymous.url);
-  const api = makeApi(anonymous.url, credential);
+  return makeApi(anonymous.url, credential, signal);
+}
+
+export function createCliContext(io: Io, command: Command): CliContext {
+  const { json = false, ...connection } = command.optsWithGlobals<GlobalOptions>();
+  const api = connectClient(connection);
   return {
     io,
     api,

@@ -6,6 +6,7 @@ import { addAdministration } from './commands/administration.ts';
 import { addAudit } from './commands/audit.ts';
 import { addChangeRequests } from './commands/change-requests.ts';
 import { addCognition } from './commands/cognition.ts';
+import { addCompletion } from './commands/completion.ts';
 import { addConfirmations } from './commands/confirmations.ts';
 import { addDemo } from './commands/demo.ts';
 import { addDeviceCas } from './commands/device-cas.ts';
@@ -69,6 +70,7 @@ export function makeProgram(io: Io): Command {
   addActors(program, io);
   addAudit(program, io);
   addSimulate(program, io);
+  addCompletion(program, io);
   program.commandsGroup('For platform operators:');
   addAdministration(program, io);
   addRekey(program, io);

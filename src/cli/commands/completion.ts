@@ -1,0 +1,64 @@
+import { Argument, type Command } from 'commander';
+import { connectClient, type GlobalOptions } from '../cli-context.ts';
+import {
+  completionOf,
+  completionScripts,
+  type LineCompletion,
+  namesOf,
+  type Suggestion,
+  startingWith,
+} from '../completion.ts';
+import type { Io } from '../io.ts';
+import { type CandidateLimits, fetchCandidates } from '../references.ts';
+import { escapeForTerminal } from '../terminal-text.ts';
+
+type Shell = keyof typeof completionScripts;
+
+/** For all requests of one completion. */
+const NAMES_TIMEOUT_MS = 1_000;
+/** 1,000 entries. */
+const LIMITS: CandidateLimits = { maxPages: 5, retryWhenBusy: false };
+
+export function addCompletion(program: Command, io: Io): void {
+  program
+    .command('completion')
+    .summary('print a script that completes commands in a shell')
+    .description(
+      'Prints a script that completes verbs, options and the names of devices, homes, rooms and others in a shell.',
+    )
+    .addArgument(new Argument('<shell>').choices(Object.keys(completionScripts)))
+    .addHelpText(
+      'after',
+      "\nExamples:\n  echo 'source <(twinkeep completion bash)' >> ~/.bashrc\n" +
+        "  echo 'source <(twinkeep completion zsh)' >> ~/.zshrc\n" +
+        '  twinkeep completion fish > ~/.config/fish/completions/twinkeep.fish\n\n' +
+        'In .zshrc it follows compinit. Names are requested from the service of TWINKEEP_URL or --url with your token;\n' +
+        'without an answer within a second there are none.',
+    )
+    .action((shell: Shell) => io.writeOut(completionScripts[shell]));
+  program
+    .command('complete [argument...]', { hidden: true })
+    .description('Prints the possible arguments at the end of a command line, for the script of a shell.')
+    .action(async (words: string[], _options, command: Command) => {
+      const completion = completionOf(program, words);
+      const { current, prefix, suggestions, reference } = completion;
+      const names = reference === null ? [] : await fetchNames(completion, command.optsWithGlobals());
+      for (const { value, description } of startingWith([...suggestions, ...names], current))
+        io.stdout.write(`${escapeForTerminal(prefix + value)}\t${escapeForTerminal(description)}\n`);
+    });
+}
+
+/** Empty without a token, or if the service refuses or does not answer in time: a completion prints no errors. */
+async function fetchNames(
+  { reference, current, connection }: LineCompletion,
+  given: GlobalOptions,
+): Promise<Suggestion[]> {
+  if (reference === null) return [];
+  try {
+    const signal = AbortSignal.timeout(NAMES_TIMEOUT_MS);
+    const api = connectClient({ ...given, ...connection }, signal);
+    return namesOf(await fetchCandidates(api, reference, LIMITS), current);
+  } catch {
+    return [];
+  }
+}
