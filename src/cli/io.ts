@@ -10,6 +10,13 @@ interface Streams {
   stderr: Writable & { isTTY?: boolean; columns?: number };
 }
 
+export interface Display {
+  /** Tables may be wider than the terminal. */
+  wide: boolean;
+  /** Times are in UTC instead of the local time zone. */
+  utc: boolean;
+}
+
 /**
  * Standard streams of a command. Lines may contain any text of a service or a device: control and formatting characters
  * are escaped, in a file too, since it may be shown on a terminal later.
@@ -22,6 +29,8 @@ export interface Io extends Streams {
   /** Writes text of several lines, each with its line feed, such as help and errors with arguments of the caller. */
   writeOut(text: string): void;
   writeErr(text: string): void;
+  /** How tables and times are shown on a terminal: from the options of the command. */
+  display: Display;
   /** Colours for lines on stdout and stderr; they do nothing if the stream is not a terminal. */
   outColors: Colors;
   errColors: Colors;
@@ -32,6 +41,7 @@ export const makeIo = ({ stdin, stdout, stderr }: Streams): Io => ({
   err: (line) => void stderr.write(`${renderLine(line)}\n`),
   writeOut: (text) => void stdout.write(renderLines(text)),
   writeErr: (text) => void stderr.write(renderLines(text)),
+  display: { wide: false, utc: false },
   outColors: makeColors(stdout.isTTY === true && pc.isColorSupported),
   errColors: makeColors(stderr.isTTY === true && pc.isColorSupported),
   stdin,

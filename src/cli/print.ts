@@ -1,26 +1,44 @@
 import type { Preview, StateChanges } from '../domain/twin.ts';
 import type { ReceivedProblem } from './errors.ts';
 import type { Io } from './io.ts';
-import { escapeForTerminal, escapeJson } from './terminal-text.ts';
+import { fitWidths } from './table-widths.ts';
+import { columnsOf, escapeForTerminal, escapeJson, fitColumns } from './terminal-text.ts';
+import { formatTime, isTime } from './time-text.ts';
+
+const SEPARATOR = '  ';
 
 type Cell = string | number | boolean | null | undefined;
 
-/** Escaped before the width of its column is measured. */
-const formatCell = (cell: Cell): string =>
-  cell === null || cell === undefined || cell === '' ? '-' : escapeForTerminal(String(cell));
+/** Escaped before the width of its column is measured. A time is shown as `formatTime` has it. */
+function formatCell(io: Io, cell: Cell): string {
+  if (cell === null || cell === undefined || cell === '') return '-';
+  const text = String(cell);
+  return isTime(text) ? formatTime(io, text) : escapeForTerminal(text);
+}
 
-/** Prints a table on stdout, or the hint `none` on stderr for zero rows. */
+/**
+ * Prints a table on stdout, or the hint `none` on stderr for zero rows. On a terminal its columns are shortened to the
+ * terminal's width, except with `--wide`.
+ */
 export function printTable(io: Io, heads: readonly string[], rows: readonly (readonly Cell[])[]): void {
   if (rows.length === 0) {
     io.err(io.errColors.dim('none'));
     return;
   }
-  const texts = rows.map((row) => row.map(formatCell));
-  const widths = heads.map((head, n) => Math.max(head.length, ...texts.map((row) => row[n]?.length ?? 0)));
+  const texts = rows.map((row) => row.map((cell) => formatCell(io, cell)));
+  const columns = heads.map((head, n) => [head, ...texts.map((row) => row[n] ?? '')]);
+  const { isTTY, columns: available = 0 } = io.stdout;
+  const measure = isTTY === true ? columnsOf : (text: string) => text.length;
+  const widths = columns.map((column) => column.reduce((width, text) => Math.max(width, measure(text)), 0));
+  const fits = isTTY === true && available > 0 && !io.display.wide;
+  const shown = fits ? fitWidths(columns, widths, available - SEPARATOR.length * (heads.length - 1)) : widths;
   const line = (cells: readonly string[]) =>
     cells
-      .map((cell, n) => cell.padEnd(widths[n] ?? 0))
-      .join('  ')
+      .map((cell, n) => {
+        const text = fits ? fitColumns(cell, shown[n] ?? 0) : cell;
+        return text + ' '.repeat(Math.max(0, (shown[n] ?? 0) - measure(text)));
+      })
+      .join(SEPARATOR)
       .trimEnd();
   io.out(io.outColors.dim(line(heads)));
   for (const row of texts) io.out(line(row));
@@ -34,7 +52,7 @@ export function printRecord(io: Io, fields: Readonly<Record<string, unknown>>): 
   const width = Math.max(...Object.keys(fields).map((name) => name.length));
   for (const [name, value] of Object.entries(fields)) {
     if (value === undefined) continue;
-    const text = typeof value === 'object' && value !== null ? JSON.stringify(value) : formatCell(value as Cell);
+    const text = typeof value === 'object' && value !== null ? JSON.stringify(value) : formatCell(io, value as Cell);
     io.out(`${io.outColors.dim(name.padEnd(width))}  ${text}`);
   }
 }
@@ -48,7 +66,7 @@ export function printProblem(io: Io, { status, code, detail, title, errors, requ
 
 /** Colours a status of a device, command or plan. */
 export function colorStatus({ outColors }: Io, status: string): string {
-  if (/^(succeeded|verified|online|active|allowed)$/.test(status)) return outColors.green(status);
+  if (/^(succeeded|verified|online|active|allowed|operational|success)$/.test(status)) return outColors.green(status);
   if (
     /^(failed|rejected|timed_out|expired|mismatched|revoked|offline|rolled_back|rollback_failed|compensation_failed)$/.test(
       status,

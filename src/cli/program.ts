@@ -27,7 +27,7 @@ import { addSessions } from './commands/sessions.ts';
 import { addSimulate } from './commands/simulate.ts';
 import { addToken } from './commands/token.ts';
 import { addWatch } from './commands/watch.ts';
-import type { Io } from './io.ts';
+import type { Display, Io } from './io.ts';
 import { refuseUnknownVerbs } from './unknown-verbs.ts';
 
 /** Creates the command line. Actions throw errors; run.ts maps them to exit codes. */
@@ -39,6 +39,8 @@ export function makeProgram(io: Io): Command {
     .option('--url <url>', 'the service to call (TWINKEEP_URL, else http://127.0.0.1:8080)')
     .option('--token <token>', 'the token to call it with (TWINKEEP_TOKEN)')
     .option('--json', 'print answers as JSON')
+    .option('--wide', 'on a terminal, do not shorten tables to its width')
+    .option('--utc', 'on a terminal, print times in UTC instead of the local time zone')
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({ writeOut: io.writeOut, writeErr: io.writeErr })
     .helpCommand(false)
@@ -75,6 +77,10 @@ export function makeProgram(io: Io): Command {
   addAdministration(program, io);
   addRekey(program, io);
   refuseUnknownVerbs(program);
+  program.hook('preAction', (_, command) => {
+    const { wide = false, utc = false } = command.optsWithGlobals<Partial<Display>>();
+    io.display = { wide, utc };
+  });
   program.addHelpText('after', () => helpFooter());
   return program;
 }

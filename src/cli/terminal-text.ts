@@ -43,6 +43,47 @@ export const makeColors = (enabled: boolean): Colors =>
     ]),
   ) as Colors;
 
+/** Characters that take two columns of a terminal: emoji, and those of East Asian scripts (UAX #11, wide). */
+const WIDE =
+  /\p{Emoji_Presentation}|\ufe0f|[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\u3000-\u303e\uff01-\uff60]/u;
+const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
+
+const widthOf = (grapheme: string): number => (WIDE.test(grapheme) ? 2 : 1);
+
+/** Columns of a terminal that the text takes; styles take none. */
+export function columnsOf(text: string): number {
+  let columns = 0;
+  for (const part of text.split(marks).filter((_, n) => n % 2 === 0)) {
+    for (const { segment } of graphemes.segment(part)) columns += widthOf(segment);
+  }
+  return columns;
+}
+
+/** The text, shortened to a number of columns with an ellipsis at its end. Its styles stay. */
+export function fitColumns(text: string, columns: number): string {
+  if (columnsOf(text) <= columns) return text;
+  let left = columns - 1;
+  let isCut = false;
+  const shorten = (part: string): string => {
+    let kept = '';
+    for (const { segment } of graphemes.segment(part)) {
+      if (isCut) break;
+      if (widthOf(segment) > left) {
+        isCut = true;
+        kept += '…';
+      } else {
+        left -= widthOf(segment);
+        kept += segment;
+      }
+    }
+    return kept;
+  };
+  return text
+    .split(marks)
+    .map((part, n) => (n % 2 === 0 ? shorten(part) : `${MARK}${part}>`))
+    .join('');
+}
+
 /** The bytes of a line for a terminal: the styles that `makeColors` added take effect, all else is plain text. */
 export const renderLine = (line: string): string =>
   line

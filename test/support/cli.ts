@@ -52,11 +52,17 @@ export const runCli = (args: readonly string[], env: Record<string, string>, inp
 
 /**
  * The command line in this process, for commands that do not use signals or the environment. Without `terminal` its output is
- * not a terminal.
+ * not a terminal; `columns` is the width of the terminal.
  */
 export async function runCliInProcess(
   args: readonly string[],
-  { url, token, input = '', terminal = false }: { url: string; token: string; input?: string; terminal?: boolean },
+  {
+    url,
+    token,
+    input = '',
+    terminal = false,
+    columns,
+  }: { url: string; token: string; input?: string; terminal?: boolean; columns?: number },
 ): Promise<CliResult> {
   const result: CliResult = { code: null, stdout: '', stderr: '' };
   const into = (name: 'stdout' | 'stderr') => {
@@ -66,7 +72,7 @@ export async function runCliInProcess(
         done();
       },
     });
-    return Object.assign(stream, { isTTY: terminal });
+    return Object.assign(stream, { isTTY: terminal, ...(columns !== undefined && { columns }) });
   };
   const [stdout, stderr] = [into('stdout'), into('stderr')];
   const io = makeIo({ stdin: Readable.from([Buffer.from(input)]), stdout, stderr });

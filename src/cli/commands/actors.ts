@@ -6,6 +6,7 @@ import type { Io } from '../io.ts';
 import { fetchPages } from '../pagination.ts';
 import { colorStatus, printRecord, printTable } from '../print.ts';
 import { consumeStream } from '../stream-consumption.ts';
+import { formatTime, formatTimeOfDay } from '../time-text.ts';
 import { type LiveUpdate, openStream } from '../update-stream.ts';
 
 interface Actor {
@@ -177,7 +178,7 @@ async function watchActors(
 function formatTransition(io: Io, { kind, id, from, to, event, at }: LiveUpdate): string {
   const { dim } = io.outColors;
   const change = from === to ? `${to}` : `${from ?? 'new'} → ${to}`;
-  return `${dim(new Date(Number(at)).toISOString().slice(11, 23))} ${kind} ${id} ${event} ${dim(change)}`;
+  return `${dim(formatTimeOfDay(io, Number(at)))} ${kind} ${id} ${event} ${dim(change)}`;
 }
 
 function showActor(
@@ -186,7 +187,7 @@ function showActor(
 ): void {
   printRecord(io, { ...rest, ...(quarantined && { quarantined: colorStatus(io, 'quarantined') }), quarantine_reason });
   printRecord(io, { next_events: next_events.join(', ') });
-  for (const { event, due_at } of timers) io.out(`${due_at}  ${event}`);
+  for (const { event, due_at } of timers) io.out(`${formatTime(io, due_at)}  ${event}`);
   for (const line of JSON.stringify(context, null, 2).split('\n')) io.out(line);
 }
 

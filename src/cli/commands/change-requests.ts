@@ -7,6 +7,7 @@ import type { Io } from '../io.ts';
 import { colorStatus, printRecord, printTable } from '../print.ts';
 import { type RequesterFields, requesterText } from '../requester-text.ts';
 import { escapeForTerminal } from '../terminal-text.ts';
+import { formatTime } from '../time-text.ts';
 
 /** Response to a change that has to be confirmed. */
 export interface ChangeDryRun {
@@ -40,7 +41,7 @@ const changePath = (id: string, rest = ''): string => `/v1/change-requests/${enc
 export function showChangeDryRun(io: Io, { reason, preview, change_id, expires_at }: ChangeDryRun): void {
   io.out(`${io.outColors.yellow('not applied')}: ${reason}`);
   for (const sentence of preview.weaker) io.out(`  ${escapeForTerminal(sentence)}`);
-  io.out(`confirm until ${expires_at}:`);
+  io.out(`confirm until ${formatTime(io, expires_at)}:`);
   io.out(`  twinkeep changes approve ${change_id}`);
 }
 
@@ -140,6 +141,7 @@ async function requestApproval({ api, io }: CliContext, id: string): Promise<voi
   io.err(`${io.errColors.bold(change.operation)} of ${io.errColors.bold(change.subject)}:`);
   for (const sentence of change.weaker) io.err(`  ${escapeForTerminal(sentence)}`);
   const { requested_at, expires_at } = change;
-  io.err(io.errColors.dim(`  Requested by ${requesterText(change)} at ${requested_at}; expires at ${expires_at}.`));
+  const times = `at ${formatTime(io, requested_at, 'stderr')}; expires at ${formatTime(io, expires_at, 'stderr')}`;
+  io.err(io.errColors.dim(`  Requested by ${requesterText(change)} ${times}.`));
   if (!(await confirmPrompt(io, 'Apply it?'))) throw new FailedError('not approved; the change is still pending');
 }

@@ -10,6 +10,7 @@ import type { Io } from '../io.ts';
 import { colorStatus, formatPreview, printTable } from '../print.ts';
 import { type RequesterFields, requesterText } from '../requester-text.ts';
 import { escapeForTerminal, makeColors } from '../terminal-text.ts';
+import { formatTime } from '../time-text.ts';
 import { type CommandRecord, postConfirmation, showDispatched, WAIT_DESCRIPTION } from './device-commands.ts';
 
 interface Confirmation extends RequesterFields {
@@ -110,11 +111,8 @@ async function requestApproval({ api, io }: CliContext, commandId: string): Prom
     const { action: undo, params: undoParams } = pending.compensation;
     io.err(`  if the plan is rolled back: ${undo} ${JSON.stringify(undoParams)}`);
   }
-  io.err(
-    io.errColors.dim(
-      `  ${reason} Requested by ${requesterText(pending)} at ${requested_at}; expires at ${expires_at}.`,
-    ),
-  );
+  const times = `at ${formatTime(io, requested_at, 'stderr')}; expires at ${formatTime(io, expires_at, 'stderr')}`;
+  io.err(io.errColors.dim(`  ${reason} Requested by ${requesterText(pending)} ${times}.`));
   if (!(await confirmPrompt(io, 'Send it?'))) throw new FailedError('not approved; the command is still pending');
   return pending;
 }

@@ -6,6 +6,7 @@ import { type CliContext, createCliContext } from '../cli-context.ts';
 import { UsageError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { printRecord, printTable } from '../print.ts';
+import { formatTime } from '../time-text.ts';
 
 interface Ca {
   id: string;
@@ -85,7 +86,7 @@ function addRegistration(cas: Command, io: Io): void {
       const issued = await api.post<{ verification_code: string; expires_at: string }>(`${CAS}/verifications`);
       show(issued, ({ verification_code, expires_at }) => {
         io.out(verification_code);
-        io.err(io.errColors.dim(`expires at ${expires_at}`));
+        io.err(io.errColors.dim(`expires at ${formatTime(io, expires_at, 'stderr')}`));
       });
     });
   withRule(cas.command('register <ca.pem> <verification.pem>'))
@@ -124,7 +125,7 @@ function addRegistration(cas: Command, io: Io): void {
 /** The id on stdout, for scripts. */
 function printRegistered(io: Io, { id, status, ca }: Registered): void {
   io.out(id);
-  if (status === 'renewed') io.err(io.errColors.dim(`renewed: valid until ${ca.not_after}`));
+  if (status === 'renewed') io.err(io.errColors.dim(`renewed: valid until ${formatTime(io, ca.not_after, 'stderr')}`));
 }
 
 function publicKeyOf(certificate: string): string | null {

@@ -12,6 +12,7 @@ import { FailedError, RefusedError, UsageError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { waitForOutcome } from '../outcome-watch.ts';
 import { colorStatus, formatPreview, printRecord, printTable } from '../print.ts';
+import { formatTime } from '../time-text.ts';
 import type { LiveUpdate } from '../update-stream.ts';
 
 /** Response to a command that was accepted. */
@@ -157,7 +158,7 @@ const refusalError = (body: unknown): Error => {
 function showDryRun(io: Io, deviceId: string, { reason, preview, dry_run_token, expires_at }: DryRun): void {
   io.out(`${io.outColors.yellow('not sent')}: ${reason}`);
   for (const change of formatPreview(io.outColors, preview)) io.out(`  ${change}`);
-  io.out(`confirm until ${expires_at}:`);
+  io.out(`confirm until ${formatTime(io, expires_at)}:`);
   io.out(`  twinkeep confirm ${deviceId} ${dry_run_token}`);
 }
 
@@ -235,7 +236,7 @@ function showCommand(io: Io, command: CommandRecord): void {
     refusal: refusal ?? undefined,
   });
   for (const step of timeline)
-    io.out(io.outColors.dim(`  ${step.at}  ${step.status}${step.reason ? `: ${step.reason}` : ''}`));
+    io.out(io.outColors.dim(`  ${formatTime(io, step.at)}  ${step.status}${step.reason ? `: ${step.reason}` : ''}`));
 }
 
 interface ListOptions {

@@ -3,6 +3,7 @@ import { collectOption, parseDurationS, parseExpiry, parseIntegerBetween } from 
 import { type CliContext, createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
 import { printTable } from '../print.ts';
+import { formatTime } from '../time-text.ts';
 
 const LISTS = ['homes', 'rooms', 'groups', 'devices', 'categories', 'actions'] as const;
 
@@ -46,7 +47,7 @@ export function addKeys(program: Command, io: Io): void {
         await api.get<KeyPage>('/v1/auth/api-keys', { limit: String(limit), cursor }),
         ({ keys: page, next_cursor }) => {
           const rows = page.map((key) => [
-            ...[key.prefix, key.name, key.scopes.join(' '), restrictionText(key), key.last_used_at, stateOf(key)],
+            ...[key.prefix, key.name, key.scopes.join(' '), restrictionText(key), key.last_used_at, stateOf(io, key)],
           ]);
           printTable(io, ['PREFIX', 'NAME', 'SCOPES', 'RESTRICTED TO', 'LAST USED', 'STATE'], rows);
           if (next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${next_cursor}`));
@@ -157,8 +158,8 @@ const printNewKey =
 /** Accepts a full key instead of its prefix. */
 const prefixOf = (text: string): string => /^tw?k_([A-Za-z0-9]{8})_/.exec(text)?.[1] ?? text;
 
-function stateOf({ revoked_at, expires_at }: Key): string {
-  if (revoked_at !== null) return `revoked ${revoked_at}`;
+function stateOf(io: Io, { revoked_at, expires_at }: Key): string {
+  if (revoked_at !== null) return `revoked ${formatTime(io, revoked_at)}`;
   if (expires_at === null) return 'active';
-  return Date.parse(expires_at) <= Date.now() ? `expired ${expires_at}` : `until ${expires_at}`;
+  return `${Date.parse(expires_at) <= Date.now() ? 'expired' : 'until'} ${formatTime(io, expires_at)}`;
 }

@@ -9,6 +9,7 @@ import { readCredentials, type SavedCredential, saveCredential } from '../creden
 import { FailedError, RefusedError, UnreachableError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { printJson } from '../print.ts';
+import { formatTime } from '../time-text.ts';
 
 /** Contract §3. */
 const POLL_MS = 2_000;
@@ -54,7 +55,7 @@ export function addLogin(program: Command, io: Io): void {
       saveCredential(credentialsFile, api.url, credential);
       const { user, expires_at } = credential;
       if (json) printJson(io, { url: api.url, user, expires_at });
-      else io.out(`Signed in to ${api.url} as ${user}, until ${expires_at}.`);
+      else io.out(`Signed in to ${api.url} as ${user}, until ${formatTime(io, expires_at)}.`);
     });
 
   program

@@ -4,6 +4,7 @@ import { createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
 import { colorStatus } from '../print.ts';
 import { consumeStream } from '../stream-consumption.ts';
+import { formatTime, formatTimeOfDay } from '../time-text.ts';
 import { type LiveUpdate, openStateStream } from '../update-stream.ts';
 
 interface WatchOptions {
@@ -50,7 +51,7 @@ export function formatUpdate(io: Io, update: LiveUpdate): string {
   const { dim } = io.outColors;
   const { type, timestamp, device_id, state, online, status, verification, command_id, expires_at } = update;
   const { progress, code, reason } = update;
-  const at = dim(new Date(Number(timestamp)).toISOString().slice(11, 23));
+  const at = dim(formatTimeOfDay(io, Number(timestamp)));
   const head = `${at} ${device_id}`;
   switch (type) {
     case 'state_update':
@@ -70,7 +71,9 @@ export function formatUpdate(io: Io, update: LiveUpdate): string {
     }
     case 'confirmation_update': {
       const until =
-        status === 'awaiting_confirmation' ? dim(` until ${new Date(Number(expires_at)).toISOString()}`) : '';
+        status === 'awaiting_confirmation'
+          ? dim(` until ${formatTime(io, new Date(Number(expires_at)).toISOString())}`)
+          : '';
       return `${head} confirmation of ${command_id} ${colorStatus(io, String(status))}${until}`;
     }
     case 'plan_update': {

@@ -42,6 +42,7 @@ function atTerminal(...args: string[]) {
     err: (line) => void lines.output.push(renderLine(line)),
     writeOut: (text) => void lines.out.push(text),
     writeErr: (text) => void lines.output.push(text),
+    display: { wide: false, utc: false },
     ...{ outColors: colours, errColors: colours, stdout, stderr, stdin: Object.assign(stdin, { isTTY: true }) },
   };
   const given = ['--url', service.url, '--token', mine.tokens.admin, ...args];
