@@ -5,7 +5,7 @@ import { readCredentials } from './credentials.ts';
 import { UsageError } from './errors.ts';
 import type { Io } from './io.ts';
 import { printJson } from './print.ts';
-import { type ReferenceKind, resolveReference, resolveReferences, withReferences } from './references.ts';
+import { type ReferenceKind, resolveReference, resolveReferences, resolveRoom, withReferences } from './references.ts';
 
 /** Dependencies of every command that calls the service. */
 export interface CliContext {
@@ -17,6 +17,8 @@ export interface CliContext {
   show<Body>(body: Body, print: (body: Body) => void): void;
   /** The id that an argument means (`resolveReference`). */
   resolve(kind: ReferenceKind, text: string, within?: { homeId?: string }): Promise<string>;
+  /** A room with its home (`resolveRoom`). */
+  resolveRoom(text: string, homeId?: string): Promise<{ id: string; homeId: string }>;
   /** The ids that arguments mean, each once. */
   resolveAll(kind: ReferenceKind, texts: readonly string[]): Promise<string[]>;
   /** The id of an option, if it is given. */
@@ -69,6 +71,7 @@ export function createCliContext(io: Io, command: Command): CliContext {
     api,
     json,
     resolve: (kind, text, within) => resolveReference(api, kind, text, within),
+    resolveRoom: (text, homeId) => resolveRoom(api, text, homeId),
     resolveAll: (kind, texts) => resolveReferences(api, kind, texts),
     resolveOption: async (kind, text, within) =>
       text === undefined ? undefined : resolveReference(api, kind, text, within),

@@ -2,7 +2,7 @@ import type { Api, RequestOptions } from './api.ts';
 import { RefusedError, UsageError } from './errors.ts';
 import { nearestName } from './unknown-verbs.ts';
 
-/** What an argument can name. A placeholder such as `<device>` in the usage of a command has the same name. */
+/** Kinds of names that an argument can be. A placeholder such as `<device>` in the usage of a command has the same name. */
 export const referenceKinds = ['device', 'home', 'room', 'group', 'plan', 'key', 'member'] as const;
 export type ReferenceKind = (typeof referenceKinds)[number];
 
@@ -12,6 +12,8 @@ export interface Candidate {
   id: string;
   /** The most specific one last. */
   names: readonly string[];
+  /** Of a room. */
+  homeId?: string;
 }
 
 export interface CandidateLimits {
@@ -45,6 +47,23 @@ export async function resolveReference(
 ): Promise<string> {
   if (text.trim() === '') throw new UsageError(`the id or name of a ${kind} must not be empty`);
   if (UUID.test(text) && ID_FORMS[kind] === undefined) return text;
+  return (await findCandidate(api, kind, text, homeId)).id;
+}
+
+/** The room that `text` means, with its home, which is looked up unless it is given. Throws as `resolveReference`. */
+export async function resolveRoom(api: Api, text: string, homeId?: string): Promise<{ id: string; homeId: string }> {
+  if (homeId !== undefined) return { id: await resolveReference(api, 'room', text, { homeId }), homeId };
+  if (text.trim() === '') throw new UsageError('the id or name of a room must not be empty');
+  const { id, homeId: found = '' } = await findCandidate(api, 'room', text, undefined);
+  return { id, homeId: found };
+}
+
+async function findCandidate(
+  api: Api,
+  kind: ReferenceKind,
+  text: string,
+  homeId: string | undefined,
+): Promise<Candidate> {
   const candidates = await fetchCandidates(api, kind, LOOKUP, homeId).catch((thrown: unknown) => {
     throw withAdvice(thrown, kind);
   });
@@ -52,7 +71,7 @@ export async function resolveReference(
   const [only] = matches;
   if (only === undefined)
     throw new UsageError(`no ${kind} has the id or name '${text}'${suggestion(candidates, text)}`);
-  if (matches.length === 1) return only.id;
+  if (matches.length === 1) return only;
   const shown = matches.slice(0, MAX_SHOWN).map(({ id, names }) => `${id}  ${names.at(-1) ?? ''}`.trimEnd());
   if (matches.length > MAX_SHOWN) shown.push(`and ${matches.length - MAX_SHOWN} more`);
   throw new UsageError(`'${text}' matches ${matches.length} ${kind}s; give one of these ids:`, shown);
@@ -127,7 +146,7 @@ interface Listed {
   name: string | null;
 }
 
-/** What `text` can mean, newest first. Throws `RefusedError`, `UnreachableError`, and `UsageError` for too many entries. */
+/** The candidates of a kind, newest first. Throws `RefusedError`, `UnreachableError`, and `UsageError` for too many entries. */
 export async function fetchCandidates(
   api: Api,
   kind: ReferenceKind,
@@ -142,7 +161,9 @@ export async function fetchCandidates(
     case 'home':
       return (await fetchHomes(list)).map(named);
     case 'room':
-      return fetchRooms(list, homeId);
+      return (await fetchRoomsOf(list, homeId)).map(({ id, name, home_id, home_name }) => ({
+        ...{ id, homeId: home_id, names: home_name === null ? [name] : [name, `${home_name}/${name}`] },
+      }));
     case 'group':
       return (await list<{ slug: string; name: string }>('/v1/groups', 'groups')).map(({ slug, name }) => ({
         id: slug,
@@ -173,18 +194,25 @@ async function fetchHomes(list: List): Promise<{ id: string; name: string }[]> {
   return homes.map(({ id, home_name }) => ({ id, name: home_name }));
 }
 
-/** Rooms are listed by home: one request for each. */
-async function fetchRooms(list: List, homeId: string | undefined): Promise<Candidate[]> {
+interface ListedRoom {
+  id: string;
+  name: string;
+  home_id: string;
+  /** Null if only this home was requested. */
+  home_name: string | null;
+}
+
+/** The rooms of all homes or of one: one request for each home. */
+export const fetchRooms = (api: Api, homeId?: string): Promise<ListedRoom[]> =>
+  fetchRoomsOf((path, name) => fetchEntries(api, path, name, LOOKUP), homeId);
+
+async function fetchRoomsOf(list: List, homeId: string | undefined): Promise<ListedRoom[]> {
   const homes = homeId === undefined ? await fetchHomes(list) : [{ id: homeId, name: null }];
-  const rooms: Candidate[] = [];
+  const rooms: ListedRoom[] = [];
   for (const home of homes) {
-    const found = await list<Listed>(`/v1/homes/${encodeURIComponent(home.id)}/rooms`, 'rooms');
-    rooms.push(
-      ...found.map(({ id, name }) => ({
-        id,
-        names: home.name === null ? [`${name}`] : [`${name}`, `${home.name}/${name}`],
-      })),
-    );
+    const path = `/v1/homes/${encodeURIComponent(home.id)}/rooms`;
+    const found = await list<Omit<ListedRoom, 'home_name'>>(path, 'rooms');
+    rooms.push(...found.map((room) => ({ ...room, home_name: home.name })));
   }
   return rooms;
 }

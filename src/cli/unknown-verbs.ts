@@ -5,19 +5,25 @@ const MAX_DISTANCE = 3;
 
 /**
  * Refuses an unknown verb of a command with a default verb, such as `devices lst`, and suggests the nearest one. Otherwise
- * Commander passes it to the default verb as an argument.
+ * Commander passes it to the default verb as an argument, and with `--help` prints the help of the command.
  */
 export function refuseUnknownVerbs(command: Command): void {
   for (const inner of command.commands) refuseUnknownVerbs(inner);
   command.hook('preSubcommand', (group, verb) => {
-    const [given] = group.args;
-    if (given === undefined || given.startsWith('-') || verb.registeredArguments.length > 0) return;
-    const names = group.commands.flatMap((one) => [one.name(), ...one.aliases()]);
-    if (names.includes(given)) return;
-    const nearest = nearestName(given, names);
-    const suggestion = nearest === null ? '' : `\n(Did you mean ${nearest}?)`;
-    group.error(`error: unknown command '${given}'${suggestion}`, { code: 'commander.unknownCommand', exitCode: 1 });
+    if (verb.registeredArguments.length === 0) refuseUnknownVerb(group);
   });
+  if (command.commands.length > 0)
+    command.addHelpText('before', ({ error }) => (error ? '' : refuseUnknownVerb(command)));
+}
+
+function refuseUnknownVerb(group: Command): '' {
+  const [given] = group.args;
+  if (given === undefined || given.startsWith('-')) return '';
+  const names = group.commands.flatMap((one) => [one.name(), ...one.aliases()]);
+  if (names.includes(given)) return '';
+  const nearest = nearestName(given, names);
+  const suggestion = nearest === null ? '' : `\n(Did you mean ${nearest}?)`;
+  group.error(`error: unknown command '${given}'${suggestion}`, { code: 'commander.unknownCommand', exitCode: 1 });
 }
 
 /** The name that differs least from `given`, or null if none is similar. */

@@ -26,6 +26,7 @@ const wrong = ['', ' ', 'no such value', '-1', '0', '1e400', '9'.repeat(30), '{'
 const collected: Readonly<Record<string, string>> = {
   '--scope <scope> of twinkeep token': 'the command, before it signs the token',
   '--device <device> of twinkeep watch': 'the command, which looks for the device',
+  '--device <device> of twinkeep devices command': 'the command, which looks for the devices',
   '--scope <verb:resource> of twinkeep keys create': 'the service, in the request',
   '--home <home> of twinkeep keys create': 'the command, which looks for the home',
   '--room <room> of twinkeep keys create': 'the command, which looks for the room',

@@ -12,6 +12,9 @@ describe('an unknown verb', () => {
     ['plans rn', ['plans', 'rn', 'plan.json'], 'run'],
     ['members remov', ['members', 'remov', 'x'], 'remove'],
     ['devces', ['devces'], 'devices'],
+    ['devices lst with --help', ['devices', 'lst', '--help'], 'list'],
+    ['commands lst with -h', ['commands', 'lst', '-h'], 'list'],
+    ['devces with --help', ['devces', '--help'], 'devices'],
   ])('%s suggests the nearest', async (_, args, nearest) => {
     const { code, stdout, stderr } = await run(...args);
     expect([code, stdout]).toEqual([2, '']);
@@ -24,6 +27,13 @@ describe('an unknown verb', () => {
     expect(code).toBe(2);
     expect(stderr).toContain("unknown command 'photosynthesis'");
     expect(stderr).not.toContain('Did you mean');
+  });
+
+  it('does not hide the help of known verbs', async () => {
+    for (const args of [['devices'], ['devices', 'list'], ['audit', 'export'], [], ['plans', 'create']]) {
+      const { code, stdout } = await run(...args, '--help');
+      expect([code, stdout]).toEqual([0, expect.stringContaining('Usage: twinkeep')]);
+    }
   });
 
   it('is not what a default verb with options gets', async () => {

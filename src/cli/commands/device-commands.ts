@@ -1,14 +1,14 @@
-import { text } from 'node:stream/consumers';
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { isRestricted } from '../../domain/capability-registry.ts';
 import { type CommandStatus, isFinalCommandStatus, type VerificationStatus } from '../../domain/command.ts';
 import { deviceErrorText } from '../../domain/device-error-text.ts';
 import type { Preview } from '../../domain/twin.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 import { type Api, type RequestOptions, receivedProblemOf } from '../api.ts';
-import { parseAssignments, parseDurationS, parseIntegerBetween, parseJsonObject } from '../argument-parsers.ts';
+import { parseIntegerBetween } from '../argument-parsers.ts';
 import { type CliContext, createCliContext } from '../cli-context.ts';
-import { FailedError, RefusedError, UsageError } from '../errors.ts';
+import { addCommandOptions, type CommandRequestOptions, commandRequestOf } from '../command-request.ts';
+import { FailedError, RefusedError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { waitForOutcome } from '../outcome-watch.ts';
 import { colorStatus, formatPreview, printRecord, printTable } from '../print.ts';
@@ -46,44 +46,22 @@ export const WAIT_DESCRIPTION =
   'wait for the outcome; exit with 1 unless the command succeeds and its verification does not fail';
 const commandPath = (deviceId: string): string => `/v1/device/${encodeURIComponent(deviceId)}/command`;
 
-async function paramsOf(io: Io, given: CommandOptions['params'], assignments: string[]): Promise<JsonObject> {
-  if (given !== '-') return given ?? parseAssignments(assignments);
-  try {
-    return parseJsonObject(await text(io.stdin));
-  } catch (error) {
-    if (error instanceof InvalidArgumentError) throw new UsageError('stdin must have a JSON object of parameters');
-    throw error;
-  }
-}
-
 interface ConfirmOptions {
   preview?: string;
   wait?: boolean;
 }
 
-interface CommandOptions {
-  /** `-`: on stdin. */
-  params?: JsonObject | '-';
-  dryRun?: boolean;
-  ttl?: number;
-  timeout?: number;
+interface CommandOptions extends CommandRequestOptions {
   wait?: boolean;
 }
 
 export function addDeviceCommands(program: Command, io: Io): void {
-  program
-    .command('command <device> <action> [name=value...]')
+  addCommandOptions(program.command('command <device> <action> [name=value...]'))
     .summary('send a command to a device')
     .description(
       'Sends a command to a device. A critical action is not sent: its changes and the command to confirm it are\n' +
         'printed, and the exit code is 1.',
     )
-    .option('--params <json>', 'parameters as a JSON object; - reads it from stdin, as for a PIN', (given) =>
-      given === '-' ? '-' : parseJsonObject(given),
-    )
-    .option('--dry-run', 'only print the changes; the command can be confirmed later')
-    .option('--ttl <time>', 'how long the command may wait for the device', parseDurationS)
-    .option('--timeout <time>', 'how long the device may take to finish', parseDurationS)
     .option('--wait', WAIT_DESCRIPTION)
     .addHelpText(
       'after',
@@ -92,15 +70,7 @@ export function addDeviceCommands(program: Command, io: Io): void {
     .action(
       async (device: string, action: string, assignments: string[], options: CommandOptions, command: Command) => {
         const client = createCliContext(io, command);
-        if (options.params !== undefined && assignments.length > 0)
-          throw new UsageError('give name=value or --params, not both');
-        const request = {
-          action,
-          params: await paramsOf(io, options.params, assignments),
-          ...(options.dryRun && { dry_run: true }),
-          ...(options.ttl !== undefined && { ttl_s: options.ttl }),
-          ...(options.timeout !== undefined && { timeout_s: options.timeout }),
-        };
+        const request = await commandRequestOf(io, action, assignments, options);
         const deviceId = await client.resolve('device', device);
         const send = async (): Promise<Dispatched | null> => {
           const options: RequestOptions = { acceptStatuses: [409], body: request };

@@ -4,6 +4,7 @@ import { collectOption, parseIntegerBetween } from '../argument-parsers.ts';
 import { type CliContext, createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
 import { colorStatus, printRecord, printTable } from '../print.ts';
+import { addDeviceChanges } from './device-changes.ts';
 import { addDeviceTags } from './device-tags.ts';
 
 interface Device {
@@ -40,6 +41,7 @@ export function addDevices(program: Command, io: Io): void {
       show(await api.get<{ device: Record<string, unknown> }>(path), (found) => printRecord(io, found.device));
     });
   addRegister(devices, io);
+  addDeviceChanges(devices, io);
   addKeys(devices, io);
   addRevocation(devices, io);
 }

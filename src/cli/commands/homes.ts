@@ -19,7 +19,7 @@ export function addHomes(program: Command, io: Io): void {
   const homes = program
     .command('homes')
     .summary('manage homes and rooms')
-    .description('Lists and creates homes and rooms.');
+    .description('Lists, creates and renames homes, and lists and creates rooms.');
   homes
     .command('list', { isDefault: true })
     .description('Lists the homes of the tenant.')
@@ -42,6 +42,15 @@ export function addHomes(program: Command, io: Io): void {
       const { api, show } = createCliContext(io, command);
       const request = { home_name: name, ...(timezone !== undefined && { timezone }) };
       show(await api.post<{ id: string }>('/v1/homes', request), ({ id }) => io.out(id));
+    });
+  homes
+    .command('rename <home> <name>')
+    .description('Renames a home.')
+    .action(async (home: string, name: string, _options, command: Command) => {
+      const { api, show, resolve } = createCliContext(io, command);
+      const path = `/v1/homes/${encodeURIComponent(await resolve('home', home))}`;
+      const { body } = await api.request<{ home: Home }>('PATCH', path, { body: { home_name: name } });
+      show(body, ({ home: renamed }) => io.out(`${renamed.id}  ${renamed.home_name}`));
     });
   homes
     .command('rooms <home>')

@@ -21,6 +21,7 @@ const manifestPath = (deviceId: string): string => `/v1/devices/${encodeURICompo
 export function addManifests(program: Command, io: Io): void {
   const manifests = program
     .command('manifests')
+    .alias('manifest')
     .summary('show and publish capability manifests')
     .description(
       'Shows and publishes the capability manifest of a device: its actions, parameters and safety classes.',
@@ -35,6 +36,7 @@ export function addManifests(program: Command, io: Io): void {
     });
   manifests
     .command('put <device> <file>')
+    .alias('set')
     .description(
       'Publishes the manifest in a JSON file: {"category"?, "version"?, "capabilities": [...]}. Without a version it\n' +
         'replaces the current manifest. A manifest that makes something weaker is not published: what gets weaker and\n' +
