@@ -1,9 +1,11 @@
 import type { Command } from 'commander';
+import { isFinalPlanStatus, type PlanStatus } from '../../domain/plan.ts';
 import type { JsonObject } from '../../domain/values.ts';
 import { parseAssignments, parseIntegerBetween } from '../argument-parsers.ts';
 import { type CliContext, createCliContext } from '../cli-context.ts';
-import { UsageError } from '../errors.ts';
+import { FailedError, RefusedError, UsageError } from '../errors.ts';
 import type { Io } from '../io.ts';
+import { waitForOutcome } from '../outcome-watch.ts';
 import { fetchPages } from '../pagination.ts';
 import { colorStatus, printTable } from '../print.ts';
 import { fetchPlan, followPlan, type PlanRecord, showPlan } from './plans.ts';
@@ -26,6 +28,9 @@ interface GoalOptions {
   watch?: boolean;
 }
 
+/** A sidecar with rules answers at once; a language model may take longer. */
+const EARLY_OUTCOME_MS = 2_000;
+
 const proposalPath = (id: string, verb = ''): string => `/v1/cognition/proposals/${encodeURIComponent(id)}${verb}`;
 
 async function goalRequest(
@@ -44,13 +49,50 @@ async function goalRequest(
   return { path: `/v1/devices/${encodeURIComponent(await resolve('device', device))}/command`, body };
 }
 
+/**
+ * Prints the id of the plan for a goal, and how to follow it. Throws `FailedError` if the sidecar reports within
+ * `EARLY_OUTCOME_MS` that it cannot plan, or if the plan has failed by then.
+ */
+async function showStartedGoal({ api, io, show }: CliContext, start: () => Promise<string>): Promise<void> {
+  const waited = Promise.withResolvers<void>();
+  let timer: NodeJS.Timeout | undefined;
+  let planId = '';
+  const plan = await waitForOutcome<PlanRecord>(api, {
+    updates: { events: ['plan'] },
+    async start() {
+      planId = await start();
+      show({ plan_id: planId }, () => io.out(planId));
+      timer = setTimeout(waited.resolve, EARLY_OUTCOME_MS);
+      return { id: planId };
+    },
+    read: async (id) => (await api.get<{ plan: PlanRecord }>(`/v1/plans/${id}`)).plan,
+    hasEnded: ({ status, steps }) => steps.length > 0 || isFinalPlanStatus(status),
+    isAbout: ({ plan_id }, id) => plan_id === id,
+    isFinalUpdate: ({ step_id, status }) => step_id !== undefined || isFinalPlanStatus(status as PlanStatus),
+    cancelled: waited.promise,
+  })
+    .catch((thrown: unknown) => {
+      // The credential may set goals, but not read plans, or is above its rate limit.
+      if (planId !== '' && thrown instanceof RefusedError) return null;
+      throw thrown;
+    })
+    .finally(() => clearTimeout(timer));
+  if (plan !== null && isFinalPlanStatus(plan.status) && plan.status !== 'succeeded') {
+    const { code, detail } = plan.cognition?.error ?? {};
+    const reason = code === undefined ? '' : `: ${code}: ${detail}`;
+    throw new FailedError(`the plan is ${plan.status}${reason}; twinkeep plans show ${planId}`);
+  }
+  io.err(io.errColors.dim(`follow it with: twinkeep plans show ${planId} --watch`));
+}
+
 /** Goals and observations for the sidecar, and its proposals. */
 export function addCognition(program: Command, io: Io): void {
   program
     .command('goal <text>')
     .summary('have the sidecar plan for a goal')
     .description(
-      'Has the sidecar plan for a goal in natural language: for all homes, for one home, or for one device (admins only).',
+      'Has the sidecar plan for a goal in natural language: for all homes, for one home, or for one device (admins only).\n' +
+        'Prints the id of the plan. Exits with 1 if the sidecar reports within two seconds that it cannot plan.',
     )
     .option('--home <home>', 'use only devices of this home')
     .option('--device <device>', 'use only this device')
@@ -59,14 +101,11 @@ export function addCognition(program: Command, io: Io): void {
     .addHelpText('after', '\nExample:\n  twinkeep goal "Make the living room warm" --watch')
     .action(async (text: string, { watch, ...target }: GoalOptions, command: Command) => {
       const client = createCliContext(io, command);
-      const { api, show } = client;
+      const { api } = client;
       const request = await goalRequest(client, text, target);
       const start = async () => (await api.post<{ plan_id: string }>(request.path, request.body)).plan_id;
-      if (!watch) {
-        show({ plan_id: await start() }, ({ plan_id }) => io.out(plan_id));
-        return;
-      }
-      await followPlan(client, async () => fetchPlan(api, await start()));
+      if (watch) await followPlan(client, async () => fetchPlan(api, await start()));
+      else await showStartedGoal(client, start);
     });
   program
     .command('observe <device> <measurements...>')

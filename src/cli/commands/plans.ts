@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
-import { isFinalPlanStatus, type PlanStatus, type StepStatus, stepPhaseOf } from '../../domain/plan.ts';
+import { isFinalPlanStatus, type PlanStatus, type StepStatus, stepPhaseOf, stepStatuses } from '../../domain/plan.ts';
 import type { StateChanges } from '../../domain/twin.ts';
 import type { JsonObject } from '../../domain/values.ts';
 import type { Api, RequestOptions } from '../api.ts';
@@ -67,8 +67,8 @@ export function addPlans(program: Command, io: Io): void {
       type Body = { plans: PlanRecord[]; next_cursor: string | null };
       const page = await fetchPages<Body>(api, '/v1/plans', { name: 'plans', limit, query: { cursor } });
       show(page, ({ plans: found, next_cursor }) => {
-        const rows = found.map(({ id, name, status, steps, created_at, finished_at }) => [
-          ...[id, name ?? '', status, `${steps.filter(isStepFinal).length}/${steps.length}`, created_at, finished_at],
+        const rows = found.map((plan) => [
+          ...[plan.id, plan.name ?? '', plan.status, stepsText(plan), plan.created_at, plan.finished_at],
         ]);
         printTable(io, ['ID', 'NAME', 'STATUS', 'STEPS', 'CREATED', 'FINISHED'], rows);
         if (next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${next_cursor}`));
@@ -137,6 +137,20 @@ function parsePlan(content: string): object {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new UsageError('a plan must be a JSON object');
   return value;
+}
+
+/**
+ * The finished steps of all, as `1/2`. For a plan that ended without success how its steps ended, as
+ * `1 compensated, 1 failed`; without steps the code of the sidecar's error.
+ */
+export function stepsText({ status, steps, cognition }: Pick<PlanRecord, 'status' | 'steps' | 'cognition'>): string {
+  if (status === 'succeeded' || !isFinalPlanStatus(status)) {
+    return `${steps.filter(isStepFinal).length}/${steps.length}`;
+  }
+  const counts = new Map<StepStatus, number>();
+  for (const step of steps) counts.set(step.status, (counts.get(step.status) ?? 0) + 1);
+  const outcomes = stepStatuses.filter((one) => counts.has(one)).map((one) => `${counts.get(one)} ${one}`);
+  return outcomes.length === 0 ? (cognition?.error?.code ?? 'none') : outcomes.join(', ');
 }
 
 const isStepFinal = ({ status }: StepRecord): boolean => stepPhaseOf(status) === 'final';

@@ -37,6 +37,7 @@ afterAll(async () => {
 async function think(id: string): Promise<void> {
   const context = await cognition.context(id);
   if (context?.text === 'Be silent.') return void (await cognition.fail(id, { code: 'NO_IDEA', detail: 'No idea.' }));
+  if (context?.text === 'Think for long.') return;
   unwrap(await cognition.propose(id, turnOn('light', device.deviceId)));
   unwrap(await cognition.complete(id, { summary: 'There is light.' }));
 }
@@ -58,6 +59,29 @@ describe('twinkeep goal', () => {
   it('for a device prints the id of its plan', async () => {
     const { code, stdout } = await run('goal', 'Light.', '--device', device.deviceId, '--context', 'A film.');
     expect([code, stdout]).toEqual([0, expect.stringMatching(ID)]);
+  });
+
+  it('without --watch prints how to follow the plan', async () => {
+    const { code, stdout, stderr } = await run('goal', 'Light, please.', '--json');
+    expect(code).toBe(0);
+    expect(stderr).toBe(`follow it with: twinkeep plans show ${JSON.parse(stdout).plan_id} --watch\n`);
+    expect((await run('goal', 'Light again.')).code).toBe(0);
+  });
+
+  it('without --watch ends with 1 and prints the reason if the sidecar cannot plan', async () => {
+    const { code, stdout, stderr } = await run('goal', 'Be silent.');
+    expect([code, stdout]).toEqual([1, expect.stringMatching(ID)]);
+    expect(stderr).toBe(`error: the plan is rolled_back: NO_IDEA: No idea.; twinkeep plans show ${stdout.trim()}\n`);
+    expect((await run('plans')).stdout).toMatch(new RegExp(`^${stdout.trim()} .* rolled_back +NO_IDEA `, 'm'));
+  });
+
+  it('without --watch ends with 0 while the sidecar plans, and for a key that may not read plans', async () => {
+    const slow = await run('goal', 'Think for long.');
+    expect([slow.code, slow.stderr]).toEqual([0, expect.stringMatching(/^follow it with: /)]);
+    const scopes = ['execute:intents', 'execute:commands', 'read:devices'];
+    const { body } = await owner.post('/v1/auth/api-keys', { name: 'x', scopes });
+    const sent = await runCliInProcess(['goal', 'Be silent.'], { url: at.url, token: body.key });
+    expect([sent.code, sent.stdout]).toEqual([0, expect.stringMatching(ID)]);
   });
 
   it('without a plan as a result ends with 1 and prints the reason', async () => {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { planTree, type StepRecord } from '../../../src/cli/commands/plans.ts';
+import { planTree, type StepRecord, stepsText } from '../../../src/cli/commands/plans.ts';
 import type { Device } from '../../../src/device/device.ts';
+import type { PlanStatus, StepStatus } from '../../../src/domain/plan.ts';
 import { runCliInProcess } from '../../support/cli.ts';
 import { connect, register } from '../../support/device.ts';
 import { startService, type TestService } from '../../support/service.ts';
@@ -49,6 +50,8 @@ describe('twinkeep plans', () => {
     expect([code, stderr]).toEqual([1, expect.stringContaining('the plan is rolled_back')]);
     expect(stdout).toContain("b failed fly {} ACTION_NOT_IN_MANIFEST: The device does not offer 'fly'.");
     expect(stdout).toContain('a compensated');
+    const listed = (await run(['list', '--limit', '1'])).stdout;
+    expect(listed).toMatch(/Evening +rolled_back +1 failed, 1 compensated +\S+Z +\S+Z\n$/);
   });
 
   it('prints a verdict for each step with --dry-run', async () => {
@@ -90,6 +93,17 @@ describe('twinkeep plans', () => {
       ...{ code: 1, stderr: expect.stringContaining('steps.1.id: duplicates the id of an earlier step') },
     });
   });
+});
+
+it('counts finished steps of a plan that goes on or has succeeded, and outcomes of any other', () => {
+  const textOf = (status: PlanStatus, ...steps: StepStatus[]) =>
+    stepsText({ status, steps: steps.map((one) => ({ status: one }) as StepRecord) });
+  expect(textOf('running', 'succeeded', 'running')).toBe('1/2');
+  expect(textOf('rolling_back', 'failed', 'compensating')).toBe('1/2');
+  expect(textOf('succeeded', 'succeeded', 'succeeded')).toBe('2/2');
+  expect(textOf('rolled_back', 'compensated', 'failed', 'skipped')).toBe('1 failed, 1 skipped, 1 compensated');
+  expect(textOf('cancelled', 'skipped', 'skipped')).toBe('2 skipped');
+  expect(textOf('failed')).toBe('none');
 });
 
 it('draws a graph as a tree: each step once, below its deepest dependency', () => {
