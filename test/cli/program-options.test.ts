@@ -70,3 +70,13 @@ describe('a wrong value', () => {
     expect(refusalsBy(parse)).toEqual([]);
   });
 });
+
+it('every list requests pages of 200 entries', () => {
+  const limitsOf = (command: Command): unknown[] => [
+    ...command.options.filter(({ long }) => long === '--limit').map(({ defaultValue }) => defaultValue),
+    ...command.commands.flatMap(limitsOf),
+  ];
+  const limits = limitsOf(program);
+  expect(limits.length).toBeGreaterThan(10);
+  expect(new Set(limits)).toEqual(new Set([200]));
+});

@@ -70,7 +70,7 @@ export function addActors(program: Command, io: Io): void {
     .option('--kind <kind>', 'device, command, plan or tenant')
     .option('--state <state>', 'state path or its end, such as online or administration.active')
     .option('--quarantined', 'only quarantined actors')
-    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 200)
     .option('--cursor <cursor>', 'continue after the previous page')
     .option('--watch', 'print transitions as they happen')
     .option('--count <n>', 'stop watching after this many transitions', parseIntegerBetween(1, 1_000_000))
@@ -95,7 +95,7 @@ export function addActors(program: Command, io: Io): void {
   actors
     .command('journal <kind> <id>')
     .description('Lists the journal of an actor, newest first.')
-    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 200)
     .option('--cursor <cursor>', 'continue after the previous page')
     .option(...TENANT_OPTION)
     .action(

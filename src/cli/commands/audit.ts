@@ -59,7 +59,7 @@ export function addAudit(program: Command, io: Io): void {
   const audit = withFilters(program.command('audit'))
     .summary('list, export and verify the audit log')
     .description('Lists the actions of users in the tenant, including refused ones, newest first. For admins.')
-    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 200)
     .option('--cursor <cursor>', 'continue after the previous page')
     .action(async ({ limit, cursor, ...filters }: AuditOptions, command: Command) => {
       const client = createCliContext(io, command);

@@ -57,7 +57,7 @@ export function addChangeRequests(program: Command, io: Io): void {
     .command('list', { isDefault: true })
     .description('Lists changes that wait for a confirmation, newest first.')
     .option('--all', 'also those that were applied or refused, or have expired')
-    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 200)
     .option('--cursor <cursor>', 'continue after the previous page')
     .action(async ({ all, limit, cursor }: { all?: boolean; limit: number; cursor?: string }, command: Command) => {
       const { api, show } = createCliContext(io, command);

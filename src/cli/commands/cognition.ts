@@ -133,7 +133,7 @@ function addProposals(program: Command, io: Io): void {
   proposals
     .command('list', { isDefault: true })
     .description('Lists proposals, newest first.')
-    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 20)
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 200)
     .option('--cursor <cursor>', 'continue after the previous page')
     .action(async ({ limit, cursor }: { limit: number; cursor?: string }, command: Command) => {
       const { api, show } = createCliContext(io, command);

@@ -47,7 +47,7 @@ export function addConfirmations(program: Command, io: Io): void {
   confirmations
     .command('list', { isDefault: true })
     .description('Lists pending commands with the changes they would make, newest first.')
-    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 200)
     .option('--dry-runs', 'list requested dry runs instead, which can be confirmed too')
     .action(async ({ limit, dryRuns }: { limit: number; dryRuns?: boolean }, command: Command) => {
       const { api, show } = createCliContext(io, command);

@@ -240,7 +240,7 @@ function addHistory(program: Command, io: Io): void {
   commands
     .command('list [device]')
     .description('Lists the commands of a device, or of all devices, newest first.')
-    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 20)
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 200)
     .option('--status <status>', 'only commands in this status')
     .option('--since <time>', 'only commands requested at or after this time (RFC 3339)')
     .action(async (device: string | undefined, options: ListOptions, command: Command) => {

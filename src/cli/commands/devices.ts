@@ -70,7 +70,7 @@ function addList(devices: Command, io: Io): void {
     .option('--revoked', 'only revoked devices')
     .option('--tag <tag>', 'only with this tag; repeatable, for devices that have all of them', collectOption)
     .option('--search <text>', 'only with this text in the name, the type or a tag, or at the start of the id')
-    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 200)
     .option('--cursor <cursor>', 'continue after the previous page')
     .action(async (options: Record<string, string | string[] | number | boolean | undefined>, command: Command) => {
       const { api, show, resolveOption } = createCliContext(io, command);

@@ -70,7 +70,7 @@ function addLists(firmware: Command, io: Io): void {
     .description('Lists releases and drafts, newest first.')
     .option('--type <device-type>', 'only for this device type')
     .addOption(new Option('--status <status>', 'only with this status').choices(firmwareStatuses))
-    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 200)
     .option('--cursor <cursor>', 'continue after the previous page')
     .action(async (options: Record<'type' | 'status' | 'limit' | 'cursor', string | undefined>, command: Command) => {
       const { api, show } = createCliContext(io, command);

@@ -39,7 +39,7 @@ export function addKeys(program: Command, io: Io): void {
   keys
     .command('list', { isDefault: true })
     .description('Lists your keys, or as an admin all keys of the tenant, newest first.')
-    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 200)
     .option('--cursor <cursor>', 'continue after the previous page')
     .action(async ({ limit, cursor }: { limit: number; cursor?: string }, command: Command) => {
       const { api, show } = createCliContext(io, command);

@@ -27,7 +27,7 @@ export function addMembers(program: Command, io: Io): void {
   members
     .command('list', { isDefault: true })
     .description('Lists members and invited users, newest first.')
-    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 200)
     .option('--cursor <cursor>', 'continue after the previous page')
     .action(async ({ limit, cursor }: { limit: number; cursor?: string }, command: Command) => {
       const { api, show } = createCliContext(io, command);
@@ -66,7 +66,7 @@ export function addMembers(program: Command, io: Io): void {
   members
     .command('sessions <member>')
     .description('Lists the sessions of a member, newest first.')
-    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 200)
     .option('--cursor <cursor>', 'continue after the previous page')
     .action(async (one: string, { limit, cursor }: { limit: number; cursor?: string }, command: Command) => {
       const { api, show, resolve } = createCliContext(io, command);

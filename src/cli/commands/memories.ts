@@ -53,7 +53,7 @@ export function addMemories(program: Command, io: Io): void {
     .option('--tag <tag>', 'only with this tag')
     .option('--search <text>', 'full-text search: all terms, "a phrase", or, -not')
     .option('--suggestions', 'only routines and preferences that no person has adopted')
-    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 200)
     .option('--cursor <cursor>', 'continue after the previous page')
     .addHelpText('after', '\nExample:\n  twinkeep memories --kind preference --search "light -cold"')
     .action(async ({ limit, search, suggestions, ...filter }: Filter, command: Command) => {

@@ -29,7 +29,7 @@ export function addSessions(program: Command, io: Io): void {
   sessions
     .command('list', { isDefault: true })
     .description('Lists your sessions, newest first; * marks the one that this command uses.')
-    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 200)
     .option('--cursor <cursor>', 'continue after the previous page')
     .action(async ({ limit, cursor }: { limit: number; cursor?: string }, command: Command) => {
       const { api, show } = createCliContext(io, command);
