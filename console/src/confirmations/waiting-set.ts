@@ -9,6 +9,8 @@ export interface ConfirmationUpdate {
   command_id: string;
   status: string;
   expires_at: number;
+  /** A requested dry run, which the list does not have. */
+  dry_run?: boolean;
 }
 
 /** Commands that wait for confirmation: the last listing, with the updates of the stream since its request. */
@@ -48,8 +50,8 @@ export class WaitingSet {
     return this.#expiries.size;
   }
 
-  #set({ command_id, status, expires_at }: ConfirmationUpdate): void {
-    if (status === 'awaiting_confirmation') this.#expiries.set(command_id, expires_at);
+  #set({ command_id, status, expires_at, dry_run = false }: ConfirmationUpdate): void {
+    if (status === 'awaiting_confirmation' && !dry_run) this.#expiries.set(command_id, expires_at);
     else this.#expiries.delete(command_id);
   }
 }

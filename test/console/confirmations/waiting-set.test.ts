@@ -21,6 +21,13 @@ describe('the commands that wait for confirmation', () => {
     expect(waiting.countAt(NOW)).toBe(1);
   });
 
+  it('are none of the dry runs', () => {
+    const waiting = new WaitingSet();
+    waiting.beginListing()([]);
+    waiting.apply({ ...update('preview', 'awaiting_confirmation'), dry_run: true });
+    expect(waiting.countAt(NOW)).toBe(0);
+  });
+
   it('include updates that arrived while the listing was requested', () => {
     const waiting = new WaitingSet();
     const end = waiting.beginListing();
