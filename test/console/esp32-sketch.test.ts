@@ -117,8 +117,11 @@ describe.runIf(hasChromium())('a device on a board that is added in the console'
       expect(await command('set_color_temperature', { kelvin: 3_000 })).toBe('failed');
 
       running.dropConnection();
-      await eventually(async () => (await device()).online === false);
-      await eventually(async () => (await device()).online === true);
+      // It may be offline for a shorter time than between two requests.
+      await eventually(async () => {
+        const { connections } = (await owner.get(`/v1/devices/${id}/activity`)).body.activity;
+        return connections.filter(({ event }: { event: string }) => event === 'hello').length === 2;
+      });
       expect(await command('turn_off', {})).toBe('succeeded');
       expect((await device()).state).toMatchObject({ on: false });
       const { activity } = (await owner.get(`/v1/devices/${id}/activity`)).body;

@@ -88,11 +88,11 @@ describe.runIf(hasChromium())('the command palette of the console', () => {
     });
     await open('/plans');
     await page.getByRole('button', { name: 'Search' }).click();
-    await page.getByRole('option', { name: 'Home' }).waitFor();
+    await page.getByRole('option', { name: 'Home page' }).waitFor();
     expect(await page.getByRole('option', { name: /Audit|Add a device|Reading lamp/ }).count()).toBe(0);
     expect(await overflowsHorizontally(page)).toBe(false);
     expect(await accessibility(page)).toEqual([]);
-    await page.getByRole('option', { name: 'Home' }).click();
+    await page.getByRole('option', { name: 'Home page' }).click();
     await page.getByRole('heading', { level: 1, name: 'Tenant of ada' }).waitFor();
     expect(browserErrors()).toEqual([]);
     await close();
