@@ -11,12 +11,17 @@ import { keyHistoryOf, validKeys } from './device-keys.ts';
 import { containing, readTags, taggedDevices } from './device-tags.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
 import { connectionsOf, flushPresence, lastSeen } from './presence.ts';
+import { type RowColumns, rowsOfColumns, selectColumns } from './rows-as-columns.ts';
 import { inShards } from './shard-condition.ts';
 
 /** Select list of a `DeviceRow`, with the names of its members. */
 const members = `d.id, d.context->>'name' as "name", d.device_type as "deviceType", d.category, d.home_id as "homeId",
   d.room_id as "roomId", d.firmware, d.revoked, d.online, nullif(p.last_seen, 0) as "lastSeen", p.battery,
   d.created_at as "createdAt", coalesce(d.context->'tags', '[]') as tags`;
+const memberNames = [
+  ...['id', 'name', 'deviceType', 'category', 'homeId', 'roomId', 'firmware', 'revoked', 'online', 'lastSeen'],
+  ...['battery', 'createdAt', 'tags'],
+];
 const listed = `select ${members} from devices d left join presence p on p.device_id = d.id
   where d.tenant_id = $1 and not d.deleted`;
 
@@ -137,17 +142,16 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
     async list(tenantId, filter, limit, after) {
       const { page, name, values } =
         filter.tags === undefined ? listQuery(filter) : taggedListQuery(filter, filter.tags);
-      // One JSON value instead of 600 columns takes half the time to read. An aggregate keeps the order of its
-      // subquery.
       const statement = {
         name: `devices_list${name}`,
         scope: { tenantId },
-        text: `select coalesce(json_agg(page), '[]') as rows from (${page}) page`,
+        text: selectColumns(memberNames, page),
         values: [tenantId, ...descendingStart(after), limit + 1, ...values],
       };
       const key = JSON.stringify([statement.name, ...statement.values]);
-      const [found] = await pages.read(key, () => database.read<{ rows: DeviceRow[] }>(statement));
-      return pageOf(found?.rows ?? [], limit, ({ createdAt, id }) => ({ createdAt, id }));
+      const [found] = await pages.read(key, () => database.read<{ columns: RowColumns<DeviceRow> }>(statement));
+      const rows = found === undefined ? [] : rowsOfColumns(found.columns);
+      return pageOf(rows, limit, ({ createdAt, id }) => ({ createdAt, id }));
     },
 
     async inPlaces(tenantId, place, wanted, each, among) {
