@@ -81,8 +81,11 @@ function makeRoot(name: string): string {
   ])
     mkdirSync(join(root, folder), { recursive: true });
   for (const folder of ['bin', 'sbin', 'lib']) symlinkSync(`usr/${folder}`, join(root, folder));
-  cpSync('/usr/lib64', join(root, 'usr/lib64'), { recursive: true, verbatimSymlinks: true });
-  symlinkSync('usr/lib64', join(root, 'lib64'));
+  // Not on arm64.
+  if (existsSync('/usr/lib64')) {
+    cpSync('/usr/lib64', join(root, 'usr/lib64'), { recursive: true, verbatimSymlinks: true });
+    symlinkSync('usr/lib64', join(root, 'lib64'));
+  }
   for (const path of essentialPrograms())
     if (existsSync(path) && !existsSync(join(root, path))) cpSync(path, join(root, path), { verbatimSymlinks: true });
   cpSync(process.execPath, join(root, 'usr/local/bin/node'));

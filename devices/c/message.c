@@ -22,6 +22,8 @@ const char *tk_result_name(tk_result result) {
 
 /* ---- Composing ---- */
 
+#define MAX_COUNT UINT64_C(9007199254740991) /* 2^53 - 1 */
+
 /* The texts of the envelope, in the order in which they are signed and named. */
 typedef struct {
   const char *client_id;
@@ -130,6 +132,7 @@ tk_result tk_compose(const tk_device *device, const tk_session *session, const t
   tk_json payload;
   fields f;
   if (capacity == 0) return TK_NO_SPACE;
+  if (message->sequence_number > MAX_COUNT || message->timestamp > MAX_COUNT) return TK_INVALID_ARGUMENT;
   if (!is_field(device->device_id) || !is_field(device->tenant_id) || !is_field(message->message_id) || !is_field(message->type) ||
       message->message_id[0] == '\0')
     return TK_INVALID_ARGUMENT;
@@ -164,6 +167,8 @@ tk_result tk_compose(const tk_device *device, const tk_session *session, const t
   tk_put_bytes(&writer, payload.data, payload.length);
   tk_put(&writer, "}");
   if (writer.failed) return TK_NO_SPACE;
+  /* The payload is one level deeper in the envelope. */
+  if (tk_json_check(text, writer.length, &payload) != TK_OK) return TK_INVALID_ARGUMENT;
   *length = writer.length;
   return TK_OK;
 }

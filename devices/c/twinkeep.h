@@ -192,7 +192,10 @@ typedef struct {
   size_t payload_length;
 } tk_message;
 
-/* Composes and signs a message to publish with QoS 1. `length` is without the final zero. */
+/*
+ * Composes and signs a message to publish with QoS 1. `length` is without the final zero. TK_INVALID_ARGUMENT for a field that
+ * is too long or has `|`, a number above 2^53 - 1, and a payload that is no JSON object or nested too deeply for the service.
+ */
 tk_result tk_compose(const tk_device *device, const tk_session *session, const tk_message *message, char *text, size_t capacity,
                      size_t *length);
 

@@ -47,6 +47,8 @@ interface Unflushed {
 export class Presence implements DeviceSessions {
   readonly #sessions = new Map<Uuid, TrackedSession>();
   readonly #unflushed = new Map<Uuid, Unflushed>();
+  /** Rows that flushes are writing, oldest first: not in `#unflushed`, and perhaps not in the store yet. */
+  readonly #flushing = new Set<ReadonlyMap<Uuid, Unflushed>>();
   /** Devices to mark offline unless they reconnect, with the due time in monotonic milliseconds. */
   readonly #awaitingReconnect = new Map<Uuid, number>();
   #handle: NodeJS.Timeout | null = null;
@@ -184,7 +186,7 @@ export class Presence implements DeviceSessions {
   }
 
   connections(deviceId: Uuid): readonly ConnectionEvent[] {
-    return this.#unflushed.get(deviceId)?.connections ?? [];
+    return this.#latest(deviceId)?.connections ?? [];
   }
 
   recordRefusal(deviceId: Uuid): void {
@@ -198,11 +200,21 @@ export class Presence implements DeviceSessions {
   }
 
   battery(deviceId: Uuid): number | undefined {
-    return this.#unflushed.get(deviceId)?.battery ?? this.#sessions.get(deviceId)?.battery;
+    return this.#latest(deviceId)?.battery ?? this.#sessions.get(deviceId)?.battery;
   }
 
   telemetry(deviceId: Uuid): Telemetry {
-    return { ...this.#sessions.get(deviceId)?.telemetry, ...this.#unflushed.get(deviceId)?.telemetry };
+    return { ...this.#sessions.get(deviceId)?.telemetry, ...this.#latest(deviceId)?.telemetry };
+  }
+
+  /** What the store may not have yet. */
+  #latest(deviceId: Uuid): Unflushed | undefined {
+    let latest = this.#unflushed.get(deviceId);
+    for (const rows of [...this.#flushing].reverse()) {
+      const row = rows.get(deviceId);
+      if (row) latest = mergeUnflushed(row, latest);
+    }
+    return latest;
   }
 
   keysUsed(deviceId: Uuid): ReadonlyMap<number, EpochMs> {
@@ -254,6 +266,7 @@ export class Presence implements DeviceSessions {
         this.#unflushed.delete(deviceId);
         if (rows.size === Math.min(left, FLUSH_BATCH)) break;
       }
+      this.#flushing.add(rows);
       try {
         await this.#store.devices.flushPresence([...rows].map(([deviceId, row]) => this.#toFlushRow(deviceId, row)));
       } catch (error) {
@@ -261,6 +274,8 @@ export class Presence implements DeviceSessions {
         for (const [deviceId, row] of rows)
           this.#unflushed.set(deviceId, mergeUnflushed(row, this.#unflushed.get(deviceId)));
         return;
+      } finally {
+        this.#flushing.delete(rows);
       }
     }
   }

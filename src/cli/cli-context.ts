@@ -5,7 +5,14 @@ import { readCredentials } from './credentials.ts';
 import { UsageError } from './errors.ts';
 import type { Io } from './io.ts';
 import { printJson } from './print.ts';
-import { type ReferenceKind, resolveReference, resolveReferences, resolveRoom, withReferences } from './references.ts';
+import {
+  type ReferenceKind,
+  type ReferenceScope,
+  resolveReference,
+  resolveReferences,
+  resolveRoom,
+  withReferences,
+} from './references.ts';
 
 /** Dependencies of every command that calls the service. */
 export interface CliContext {
@@ -16,11 +23,11 @@ export interface CliContext {
   /** Prints a response: as JSON with `--json`, else with `print`. */
   show<Body>(body: Body, print: (body: Body) => void): void;
   /** The id that an argument means (`resolveReference`). */
-  resolve(kind: ReferenceKind, text: string, within?: { homeId?: string }): Promise<string>;
+  resolve(kind: ReferenceKind, text: string, within?: ReferenceScope): Promise<string>;
   /** A room with its home (`resolveRoom`). */
   resolveRoom(text: string, homeId?: string): Promise<{ id: string; homeId: string }>;
   /** The ids that arguments mean, each once. */
-  resolveAll(kind: ReferenceKind, texts: readonly string[]): Promise<string[]>;
+  resolveAll(kind: ReferenceKind, texts: readonly string[], within?: ReferenceScope): Promise<string[]>;
   /** The id of an option, if it is given. */
   resolveOption(
     kind: ReferenceKind,
@@ -28,7 +35,12 @@ export interface CliContext {
     within?: { homeId?: string },
   ): Promise<string | undefined>;
   /** Calls `use` with the id of a group or key (`withReferences`). */
-  withReference<Result>(kind: 'group' | 'key', text: string, use: (id: string) => Promise<Result>): Promise<Result>;
+  withReference<Result>(
+    kind: 'group' | 'key',
+    text: string,
+    use: (id: string) => Promise<Result>,
+    within?: ReferenceScope,
+  ): Promise<Result>;
   withReferences<Result>(
     kind: 'group' | 'key',
     texts: readonly string[],
@@ -72,10 +84,10 @@ export function createCliContext(io: Io, command: Command): CliContext {
     json,
     resolve: (kind, text, within) => resolveReference(api, kind, text, within),
     resolveRoom: (text, homeId) => resolveRoom(api, text, homeId),
-    resolveAll: (kind, texts) => resolveReferences(api, kind, texts),
+    resolveAll: (kind, texts, within) => resolveReferences(api, kind, texts, within),
     resolveOption: async (kind, text, within) =>
       text === undefined ? undefined : resolveReference(api, kind, text, within),
-    withReference: (kind, text, use) => withReferences(api, kind, [text], ([id]) => use(id as string)),
+    withReference: (kind, text, use, within) => withReferences(api, kind, [text], ([id]) => use(id as string), within),
     withReferences: (kind, texts, use) => withReferences(api, kind, texts, use),
     show(body, print) {
       if (json) printJson(io, body);

@@ -133,7 +133,8 @@ export function namesOf(candidates: readonly Candidate[], current: string): Sugg
   const uses = new Map<string, number>();
   for (const name of candidates.flatMap(({ names }) => names)) uses.set(name, (uses.get(name) ?? 0) + 1);
   return candidates.map(({ id, names }) => {
-    const name = names.find((one) => uses.get(one) === 1);
+    // A shell would insert a name that begins with a hyphen as an option.
+    const name = names.find((one) => uses.get(one) === 1 && !one.startsWith('-'));
     if (name === undefined) return { value: id, description: names[0] ?? '' };
     return current !== '' && id.startsWith(current)
       ? { value: id, description: name }
@@ -152,17 +153,31 @@ const ZSH_ARGUMENTS = 'words';
 export const completionScripts = {
   bash: `# Completion of twinkeep for bash.
 _twinkeep() {
-  local line value current="\${COMP_WORDS[COMP_CWORD]}"
+  local line value part joined= before= current="\${COMP_WORDS[COMP_CWORD]}"
+  local -a parts=()
+  # Bash divides arguments at \`:\` too.
+  for part in "\${COMP_WORDS[@]:1:COMP_CWORD}"; do
+    if [[ $part = : || $joined = : ]] && (( \${#parts[@]} )); then parts[-1]+="$part"; else parts+=("$part"); fi
+    joined="$part"
+  done
+  case "$current" in
+    [\\"\\']*) ;;
+    *) before="\${parts[-1]%"\${parts[-1]##*:}"}" ;;
+  esac
   COMPREPLY=()
   while IFS= read -r line; do
     value="\${line%%$'\\t'*}"
-    # In an open quote, readline adds what is needed.
+    # In an open quote readline inserts the text as it is.
     case "$current" in
-      [\\"\\']*) ;;
-      *) printf -v value '%q' "$value" ;;
+      \\"*)
+        [[ "$value" != *'!'* ]] || continue
+        value="\${value//\\\\/\\\\\\\\}" value="\${value//\\"/\\\\\\"}" value="\${value//\\$/\\\\\\$}" value="\${value//\\\`/\\\\\\\`}"
+        ;;
+      \\'*) value="\${value//\\'/\\'\\\\\\'\\'}" ;;
+      *) printf -v value '%q' "\${value#"$before"}" ;;
     esac
     COMPREPLY+=("$value")
-  done < <(twinkeep complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  done < <(twinkeep complete -- "\${parts[@]}" 2>/dev/null)
 }
 complete -o default -F _twinkeep twinkeep
 `,

@@ -33,6 +33,14 @@ const LOOKUP: CandidateLimits = { maxPages: 25, retryWhenBusy: true };
 const PLAN_PAGES = 5;
 const MAX_SHOWN = 10;
 
+/** Limits on the candidates of a text. */
+export interface ReferenceScope {
+  /** Of rooms: those of this home. */
+  homeId?: string;
+  /** No beginning: for verbs that cannot be undone, since a repeated one must not mean something else. */
+  whole?: boolean;
+}
+
 /**
  * The id that `text` means: an id itself, which costs no request, otherwise the name, or the beginning of the name or
  * id, of exactly one candidate, in any case. A whole name precedes a beginning. A room can also be given as
@@ -43,11 +51,11 @@ export async function resolveReference(
   api: Api,
   kind: ReferenceKind,
   text: string,
-  { homeId }: { homeId?: string } = {},
+  { homeId, whole = false }: ReferenceScope = {},
 ): Promise<string> {
   if (text.trim() === '') throw new UsageError(`the id or name of a ${kind} must not be empty`);
   if (UUID.test(text) && ID_FORMS[kind] === undefined) return text;
-  return (await findCandidate(api, kind, text, homeId)).id;
+  return (await findCandidate(api, kind, text, homeId, whole)).id;
 }
 
 /** The room that `text` means, with its home, which is looked up unless it is given. Throws as `resolveReference`. */
@@ -63,11 +71,12 @@ async function findCandidate(
   kind: ReferenceKind,
   text: string,
   homeId: string | undefined,
+  whole = false,
 ): Promise<Candidate> {
   const candidates = await fetchCandidates(api, kind, LOOKUP, homeId).catch((thrown: unknown) => {
     throw withAdvice(thrown, kind);
   });
-  const matches = matchesOf(candidates, text);
+  const matches = matchesOf(candidates, text, whole);
   const [only] = matches;
   if (only === undefined)
     throw new UsageError(`no ${kind} has the id or name '${text}'${suggestion(candidates, text)}`);
@@ -78,9 +87,14 @@ async function findCandidate(
 }
 
 /** The ids that texts mean, each once. */
-export async function resolveReferences(api: Api, kind: ReferenceKind, texts: readonly string[]): Promise<string[]> {
+export async function resolveReferences(
+  api: Api,
+  kind: ReferenceKind,
+  texts: readonly string[],
+  within: ReferenceScope = {},
+): Promise<string[]> {
   const ids: string[] = [];
-  for (const text of new Set(texts)) ids.push(await resolveReference(api, kind, text));
+  for (const text of new Set(texts)) ids.push(await resolveReference(api, kind, text, within));
   return [...new Set(ids)];
 }
 
@@ -93,13 +107,15 @@ export async function withReferences<Result>(
   kind: 'group' | 'key',
   texts: readonly string[],
   use: (ids: string[]) => Promise<Result>,
+  within: ReferenceScope = {},
 ): Promise<Result> {
-  if (texts.some((text) => ID_FORMS[kind]?.test(text) !== true)) return use(await resolveReferences(api, kind, texts));
+  if (texts.some((text) => ID_FORMS[kind]?.test(text) !== true))
+    return use(await resolveReferences(api, kind, texts, within));
   try {
     return await use([...new Set(texts)]);
   } catch (thrown) {
     if (!isNotFound(thrown)) throw thrown;
-    const ids = await resolveReferences(api, kind, texts).catch((failed: unknown) => {
+    const ids = await resolveReferences(api, kind, texts, within).catch((failed: unknown) => {
       throw failed instanceof UsageError && failed.details.length > 0 ? failed : thrown;
     });
     if (ids.every((id) => texts.includes(id))) throw thrown;
@@ -110,7 +126,7 @@ export async function withReferences<Result>(
 const isNotFound = (thrown: unknown): boolean => thrown instanceof RefusedError && thrown.problem.status === 404;
 
 /** The candidates that `text` means at the first level with a match: exactly, in any case, by their beginning. */
-export function matchesOf(candidates: readonly Candidate[], text: string): Candidate[] {
+export function matchesOf(candidates: readonly Candidate[], text: string, whole = false): Candidate[] {
   const folded = text.toLowerCase();
   const textsOf = ({ id, names }: Candidate): string[] => [id, ...names];
   const levels: ((candidate: Candidate) => boolean)[] = [
@@ -119,7 +135,7 @@ export function matchesOf(candidates: readonly Candidate[], text: string): Candi
     (candidate) => textsOf(candidate).some((one) => one.toLowerCase() === folded),
     (candidate) => textsOf(candidate).some((one) => one.toLowerCase().startsWith(folded)),
   ];
-  for (const matches of levels) {
+  for (const matches of whole ? levels.slice(0, -1) : levels) {
     const found = candidates.filter(matches);
     if (found.length > 0) return found;
   }

@@ -1,4 +1,4 @@
-import { meantVersion } from './firmware.ts';
+import { meantVersion, withoutBuild } from './firmware.ts';
 import type { GatewayFacts } from './gateway.ts';
 import { isObject } from './json/value.ts';
 import type { Json, JsonObject } from './values.ts';
@@ -24,6 +24,13 @@ export function expectedFirmware({ action, device, supplement }: GatewayFacts): 
 export const expectsFirmware = (expected: Json): expected is { firmware: string } =>
   isObject(expected) && typeof expected.firmware === 'string' && Object.keys(expected).length === 1;
 
-/** Whether two texts name the same version: devices also report `v1.4.2` or `1.4`. */
-export const isSameFirmware = (one: string, other: string): boolean =>
-  one === other || (meantVersion(one) ?? one) === (meantVersion(other) ?? other);
+/**
+ * Whether two texts name the same version: devices also report `v1.4.2` or `1.4`. Build metadata is ignored, as in the
+ * precedence of versions (Semantic Versioning 2.0.0, 10).
+ */
+export const isSameFirmware = (one: string, other: string): boolean => one === other || meant(one) === meant(other);
+
+function meant(text: string): string {
+  const version = meantVersion(text);
+  return version === null ? text : withoutBuild(version);
+}

@@ -89,8 +89,8 @@ function shareCapabilities(manifest: Manifest): Manifest {
 }
 
 /**
- * An automatic manifest stored by an earlier build may have other descriptions and default timeouts: the registry's current
- * ones are in effect.
+ * An automatic manifest stored by an earlier build may have other descriptions, units and default timeouts: the registry's
+ * current ones are in effect.
  */
 const differOnlyInDefaults = (a: Json, b: Json): boolean =>
   jsonEqual(a, b) || jsonEqual(withoutDefaults(a), withoutDefaults(b));
@@ -100,7 +100,9 @@ function withoutDefaults(value: Json): Json {
   if (!isObject(value)) return value;
   const members = Object.entries(value).filter(
     ([name, member]) =>
-      !(name === 'description' && typeof member === 'string') && !(name === 'timeout_s' && typeof member === 'number'),
+      !((name === 'description' || name === 'unit') && typeof member === 'string') &&
+      !(name === 'timeout_s' && typeof member === 'number') &&
+      !(name === 'units' && isObject(member)),
   );
   return Object.fromEntries(members.map(([name, member]) => [name, withoutDefaults(member)]));
 }

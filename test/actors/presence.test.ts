@@ -204,6 +204,27 @@ describe('presence', () => {
     expect(sessions.connections('d1').map(({ at }) => at)).toEqual(Array.from({ length: 20 }, (_, n) => 49 - n));
   });
 
+  it('has what a flush is writing until the store has it', async () => {
+    const { sessions } = runtime;
+    const flush = memory.store.devices.flushPresence;
+    const stored = Promise.withResolvers<void>();
+    memory.store.devices.flushPresence = async (rows) => {
+      await stored.promise;
+      await flush(rows);
+    };
+    sessions.recordActivity('d1', { at: 1, battery: 40, telemetry: { rssi: -60, freeHeap: 7 } });
+    sessions.recordConnection('d1', { at: 1, event: 'online' });
+    const flushing = sessions.flush();
+    sessions.recordActivity('d1', { at: 2, telemetry: { rssi: -50 } });
+    sessions.recordConnection('d1', { at: 2, event: 'offline' });
+    expect(sessions.telemetry('d1')).toEqual({ rssi: -50, freeHeap: 7 });
+    expect(sessions.battery('d1')).toBe(40);
+    expect(sessions.connections('d1').map(({ event }) => event)).toEqual(['offline', 'online']);
+    stored.resolve();
+    await flushing;
+    expect(sessions.connections('d1').map(({ event }) => event)).toEqual(['offline']);
+  });
+
   it('keeps the latest of each member of telemetry, in memory and in what is written', async () => {
     const { sessions } = runtime;
     const flush = memory.store.devices.flushPresence;

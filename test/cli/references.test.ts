@@ -27,6 +27,18 @@ describe('the candidates that match a text', () => {
   ])('%s', (_, text, ids) => expect(idsOf(text)).toEqual(ids));
 });
 
+describe('the candidates that a whole text means', () => {
+  it('are not those that begin with it', () => {
+    const candidates = [
+      { id: '0195-a', names: ['Lamp 10'] },
+      { id: '0195-b', names: ['lamp 1'] },
+    ];
+    expect(matchesOf(candidates, 'Lamp 1', true).map(({ id }) => id)).toEqual(['0195-b']);
+    expect(matchesOf(candidates.slice(0, 1), 'Lamp 1', true)).toEqual([]);
+    expect(matchesOf(candidates.slice(0, 1), 'Lamp 1')).toHaveLength(1);
+  });
+});
+
 describe('names on the command line', () => {
   let at: TestService;
   let owner: Awaited<ReturnType<TestService['owner']>>;
@@ -128,7 +140,7 @@ describe('names on the command line', () => {
 
   it('of keys and members are found, and the prefix of a key costs no look-up', async () => {
     const key = await json('keys', 'create', 'Night shift', '--scope', 'read:devices');
-    const next = await json('keys', 'rotate', 'night');
+    const next = await json('keys', 'rotate', 'night shift');
     expect((await run('keys', 'revoke', key.prefix.slice(0, 5))).code).toBe(2);
     expect(await requestsOf(() => run('keys', 'revoke', next.prefix))).toEqual({ 'POST /auth/api-keys/revoke': 1 });
     // Its name has the form of a prefix.
@@ -136,7 +148,7 @@ describe('names on the command line', () => {
     expect((await run('keys', 'revoke', 'Frontend')).stdout).toBe(`${named.prefix} revoked\n`);
 
     await json('members', 'invite', 'bea@example.com', '--role', 'viewer');
-    expect((await run('members', 'role', 'bea@', 'user')).stdout).toMatch(/role +user/);
+    expect((await run('members', 'role', 'bea@example.com', 'user')).stdout).toMatch(/role +user/);
     expect((await run('audit', '--by', 'nobody@example.com')).code).toBe(2);
     expect((await run('members', 'remove', 'bea@example.com')).code).toBe(0);
     expect((await json('members')).members.map(({ email }: { email: string }) => email)).not.toContain(

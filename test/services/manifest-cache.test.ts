@@ -57,12 +57,16 @@ describe('ManifestCache', () => {
     expect(classes(cache.peek(holder(lowered)))).toEqual(classes(shown));
   });
 
-  it('shows the registry’s descriptions and timeouts if an earlier build stored different ones of an automatic manifest', async () => {
+  it('shows the registry’s descriptions, timeouts and units if an earlier build stored different ones of an automatic manifest', async () => {
     const current = manifest();
-    const capabilities = current.capabilities.map(({ timeout_s: _, ...one }) => ({
-      ...one,
+    const withoutUnits = (_: string, value: unknown) =>
+      typeof value === 'object' && value !== null && 'unit' in value ? { ...value, unit: undefined } : value;
+    const capabilities = current.capabilities.map(({ timeout_s: _, units: __, ...one }) => ({
+      ...(JSON.parse(JSON.stringify(one, withoutUnits)) as typeof one),
       description: `${one.description}, as before`,
     }));
+    expect(JSON.stringify(current.capabilities)).toContain('"unit":');
+    expect(JSON.stringify(capabilities)).not.toContain('"unit":');
     const earlier = manifest({ capabilities });
     const other = manifest({ capabilities: capabilities.slice(1) });
     const found = await cache.load([current, earlier, other].map(holder));

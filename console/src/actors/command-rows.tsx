@@ -36,6 +36,8 @@ export function CommandRows(props: CommandRowsProps) {
   const loadMore = (): void => list.setVisibleRange(loaded, loaded);
   const view = useListView({
     ...{ list: 'commands', columns: useCommandColumns(tenant), rows, loaded, isComplete, loadMore, query, changeQuery },
+    // The list requests a page that it could not load again.
+    ...{ isFetching: false, hasFailed: false },
   });
   // Other positions than those of the loaded list.
   const isReordered = isSearch || view.sorting !== null;

@@ -66,6 +66,7 @@ export function AuditFilters({ query, change, platform, actions, targets }: Audi
       <NameFilter
         label="Action"
         placeholder="e.g. Command device"
+        isApplied={query.has('action')}
         initial={actionTitle(query.get('action') ?? '')}
         names={[...actions].map(actionTitle).sort()}
         apply={(text) => {
@@ -76,6 +77,7 @@ export function AuditFilters({ query, change, platform, actions, targets }: Audi
       <NameFilter
         label="Target"
         placeholder="e.g. the name of a device"
+        isApplied={query.has('subject')}
         initial={[...known].find(([, one]) => one === subject)?.[0] ?? subject ?? ''}
         names={[...known.keys()].sort()}
         onFocus={() => setNeedsDevices(true)}
@@ -111,6 +113,8 @@ interface NameFilterProps {
   label: string;
   placeholder: string;
   initial: string;
+  /** Whether the list has the filter. */
+  isApplied: boolean;
   /** Suggestions. */
   names: readonly string[];
   onFocus?(): void;
@@ -119,7 +123,7 @@ interface NameFilterProps {
 }
 
 /** A filter by a name, applied when the user stops typing. */
-function NameFilter({ label, placeholder, initial, names, onFocus, apply }: NameFilterProps) {
+function NameFilter({ label, placeholder, initial, isApplied, names, onFocus, apply }: NameFilterProps) {
   const [id, listId, noteId] = [useId(), useId(), useId()];
   const [text, setText] = useState(initial);
   const [isUnknown, setUnknown] = useState(false);
@@ -131,9 +135,17 @@ function NameFilter({ label, placeholder, initial, names, onFocus, apply }: Name
   // biome-ignore lint/correctness/useExhaustiveDependencies: applied again when there are more names
   useEffect(() => {
     if (!isEdited.current) return;
-    const timer = setTimeout(() => setUnknown(!latest.current(text)), TYPING_MS);
+    const timer = setTimeout(() => {
+      const found = latest.current(text);
+      isEdited.current = !found;
+      setUnknown(!found);
+    }, TYPING_MS);
     return () => clearTimeout(timer);
   }, [text, numberOfNames]);
+  // The filter was removed by a link to the page or by the browser's history.
+  useEffect(() => {
+    if (!isApplied && !isEdited.current) setText('');
+  }, [isApplied]);
   return (
     <div>
       <label htmlFor={id}>{label}</label>

@@ -11,6 +11,7 @@ export interface PagedQuery<Page, Row> {
   /** The last page is loaded. */
   isComplete: boolean;
   problem: Problem | null;
+  isFetching: boolean;
   loadMore(): void;
   reload(): void;
 }
@@ -45,6 +46,7 @@ export function usePagedQuery<Page extends { next_cursor: string | null }, Row>(
     rows,
     isComplete: data !== undefined && !hasNextPage,
     problem: error,
+    isFetching,
     loadMore: () => void (hasNextPage && !isFetching && fetchNextPage()),
     reload: () => void refetch(),
   };

@@ -80,8 +80,8 @@ export function ConfirmationDialog({
         >
           Cancel {noun}
         </button>
-        <button type="button" className="button" onClick={isExpired ? close : props.onLater}>
-          {isExpired ? 'Close' : 'Decide later'}
+        <button type="button" className="button" onClick={isExpired || props.isPreview ? close : props.onLater}>
+          {isExpired || props.isPreview ? 'Close' : 'Decide later'}
         </button>
         <button
           type="button"

@@ -7,6 +7,7 @@ import { useSession } from '../session.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { ChangeError, LoadError, Loading } from '../ui/feedback.tsx';
 import type { NewDeviceIdentity } from './device-programs.ts';
+import { VALUES_KEY } from './device-values.ts';
 import { NewDevice } from './new-device.tsx';
 import { RoomField } from './room-field.tsx';
 
@@ -53,7 +54,7 @@ interface DeviceFormProps {
 
 function DeviceForm({ homes, onRegistered, onCancel }: DeviceFormProps) {
   const createdHome = useChange<ResponseBody<typeof createHome>>([HOMES]);
-  const registered = useChange<NewDeviceIdentity>(['/v1/devices', '/v1/overview']);
+  const registered = useChange<NewDeviceIdentity>([VALUES_KEY, '/v1/devices', '/v1/overview']);
   const [home, setHome] = useState(homes[0]?.id ?? NEW_HOME);
   const [nameId, homeId, homeNameId, typeId, typesId] = [useId(), useId(), useId(), useId(), useId()];
   const send = async (event: FormEvent<HTMLFormElement>): Promise<void> => {

@@ -51,7 +51,8 @@ export function DeviceChanges({ device }: { device: DeviceRecord }) {
       type="button"
       className={`button ${tone}`}
       onClick={() => {
-        keyChange.reset();
+        // A reset would drop the answer that is awaited, with the secret.
+        if (!keyChange.isPending) keyChange.reset();
         setShown(name);
       }}
     >

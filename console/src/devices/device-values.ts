@@ -52,6 +52,8 @@ async function requestPage(filter: URLSearchParams, after: string | null): Promi
 
 export interface LoadedValues {
   byId: ReadonlyMap<string, DeviceValues>;
+  /** Values of loaded devices are being loaded. */
+  isLoading: boolean;
   /** Replaces the states of loaded devices. */
   setStates(states: ReadonlyMap<string, JsonObject>): void;
 }
@@ -60,7 +62,7 @@ export interface LoadedValues {
 export function useDeviceValues(filterText: string, count: number): LoadedValues {
   const queries = useQueryClient();
   const key = useMemo(() => [VALUES_KEY, filterText] as const, [filterText]);
-  const { data, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery<
+  const { data, hasNextPage, isError, isFetching, fetchNextPage } = useInfiniteQuery<
     Page,
     Problem,
     InfiniteData<Page>,
@@ -79,7 +81,8 @@ export function useDeviceValues(filterText: string, count: number): LoadedValues
     () => new Map(data?.pages.flatMap(({ nodes }) => nodes.map((node) => [node.id, node] as const))),
     [data],
   );
-  const mustLoad = hasNextPage && !isFetching && (data?.pages.length ?? 0) * PAGE < count;
+  const isMissing = hasNextPage && !isError && (data?.pages.length ?? 0) * PAGE < count;
+  const mustLoad = isMissing && !isFetching;
   useEffect(() => {
     if (mustLoad) void fetchNextPage();
   }, [mustLoad, fetchNextPage]);
@@ -89,7 +92,7 @@ export function useDeviceValues(filterText: string, count: number): LoadedValues
     },
     [queries, key],
   );
-  return { byId, setStates };
+  return { byId, isLoading: isFetching || isMissing, setStates };
 }
 
 function withStates(data: InfiniteData<Page>, states: ReadonlyMap<string, JsonObject>): InfiniteData<Page> {

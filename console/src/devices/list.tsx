@@ -49,10 +49,10 @@ const pathOf = (query: URLSearchParams): string =>
 export function DevicesPage() {
   const [query, setQuery] = useSearchParams();
   const path = pathOf(query);
-  const { firstPage, rows, isComplete, problem, loadMore, reload } = usePagedQuery<DeviceListPage, ListedDevice>(
-    path,
-    ({ devices }) => devices,
-  );
+  const { firstPage, rows, isComplete, problem, isFetching, loadMore, reload } = usePagedQuery<
+    DeviceListPage,
+    ListedDevice
+  >(path, ({ devices }) => devices);
   const values = useDeviceValues(filterOf(query), rows.length);
   useLiveDevices(path, reload, (firstPage?.count ?? MAX_LIVE_STATES + 1) <= MAX_LIVE_STATES ? values.setStates : null);
   const search = (query.get('find') ?? '').trim().toLowerCase();
@@ -68,7 +68,8 @@ export function DevicesPage() {
   const isFiltered = search !== '' || ['home', 'room', 'online', 'tag'].some((name) => query.has(name));
   const view = useListView({
     ...{ list: 'devices', columns: useDeviceColumns(values.byId), rows: shown, loaded: rows.length },
-    ...{ isComplete, loadMore, query, changeQuery: setQuery },
+    ...{ isComplete, isFetching: isFetching || values.isLoading, hasFailed: problem !== null },
+    ...{ loadMore, query, changeQuery: setQuery },
   });
   const [isAdding, setAdding] = useState(false);
   const add = (): void => setAdding(true);
@@ -95,12 +96,16 @@ export function DevicesPage() {
           <TagFilters query={query} change={setQuery} />
           {problem !== null && rows.length === 0 ? (
             <LoadError problem={problem} retry={reload} />
-          ) : firstPage === null ? (
-            <Loading what="Loading devices" />
-          ) : shown.length === 0 ? (
-            <NoDevices isFiltered={isFiltered} isComplete={isComplete} loadMore={loadMore} add={add} />
           ) : (
             <DeviceTable
+              // The selection and the dialog of a change stay when the filters hide all devices.
+              empty={
+                firstPage === null ? (
+                  <Loading what="Loading devices" />
+                ) : (
+                  <NoDevices isFiltered={isFiltered} isComplete={isComplete} loadMore={loadMore} add={add} />
+                )
+              }
               label="Devices"
               columns={view.shown}
               rows={view.rows}

@@ -19,7 +19,13 @@ export function HomeFields({ name, timezone }: { name?: string; timezone: string
   );
 }
 
-/** The body of the request that creates or changes a home. */
+/** The body of the request that changes a home. */
+export const homeChange = (given: FormData): { home_name: string; timezone: string | null } => ({
+  home_name: textIn(given, 'name'),
+  timezone: textIn(given, 'timezone') || null,
+});
+
+/** The body of the request that creates a home. */
 export function homeInput(given: FormData): { home_name: string; timezone?: string } {
   const timezone = textIn(given, 'timezone');
   return { home_name: textIn(given, 'name'), ...(timezone !== '' && { timezone }) };

@@ -12,7 +12,7 @@ import { textIn } from '../ui/form-dialog.tsx';
 import { NameField } from '../ui/name-field.tsx';
 import { Table } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
-import { HomeFields, homeInput } from './home-fields.tsx';
+import { HomeFields, homeChange } from './home-fields.tsx';
 import '../administration/administration.css';
 
 type Home = ResponseBody<typeof getHome>['home'];
@@ -62,7 +62,7 @@ function HomeChanges({ home: { id, home_name, timezone } }: { home: Home }) {
         title={`Edit ${home_name}`}
         submitLabel="Save"
         stalePaths={[`/v1/homes/${id}`, ...LISTS]}
-        changeOf={(given) => ({ method: 'PATCH', path: `/v1/homes/${id}`, body: homeInput(given) })}
+        changeOf={(given) => ({ method: 'PATCH', path: `/v1/homes/${id}`, body: homeChange(given) })}
       >
         <HomeFields name={home_name} timezone={timezone} />
       </FormButton>

@@ -6,7 +6,7 @@ import type { ResponseBody } from '../api/answer-types.ts';
 import { useChange } from '../api/queries.ts';
 import type { FormChecks } from '../commands/param-fields.tsx';
 import { useAllDevices } from '../devices/use-all-devices.ts';
-import { ChangeError, Empty, LoadError, Loading } from '../ui/feedback.tsx';
+import { ChangeError, Empty, LoadError, Loading, Note } from '../ui/feedback.tsx';
 import { textIn } from '../ui/form-dialog.tsx';
 import { NameField } from '../ui/name-field.tsx';
 import { planHref } from './plan-display.ts';
@@ -53,6 +53,8 @@ function PlanForm({ devices, isComplete }: { devices: Devices; isComplete: boole
   const [steps, setSteps] = useState<readonly DraftStep[]>(() => withNewStep([]));
   const [preview, setPreview] = useState<{ of: PlanDryRun; request: PlanRequest } | null>(null);
   const [checks] = useState<FormChecks>(() => new Set());
+  /** Number of a step without an action, such as that of a device without a manifest. */
+  const [incomplete, setIncomplete] = useState<number | null>(null);
   const isPreview = useRef(false);
   const create = useChange<PlanResult>(['/v1/plans?', '/v1/confirmations']);
   const failureId = useId();
@@ -60,12 +62,15 @@ function PlanForm({ devices, isComplete }: { devices: Devices; isComplete: boole
   const change = (after: readonly DraftStep[]): void => {
     setSteps(after);
     setPreview(null);
+    setIncomplete(null);
   };
   const send = (event: FormEvent<HTMLFormElement>): void => {
     event.preventDefault();
     // All are called, so that each shows its errors.
     const isValid = [...checks].map((check) => check()).every(Boolean);
-    if (!isValid) return;
+    const without = steps.findIndex(({ action }) => action === null);
+    setIncomplete(without === -1 ? null : without + 1);
+    if (!isValid || without !== -1) return;
     const given = new FormData(event.currentTarget);
     const name = textIn(given, 'name');
     const request: PlanRequest = {
@@ -118,6 +123,7 @@ function PlanForm({ devices, isComplete }: { devices: Devices; isComplete: boole
         </button>
       </div>
       {preview !== null && <PlanPreview of={preview.of} request={preview.request} />}
+      {incomplete !== null && <Note tone="bad">Step {incomplete} has no action. Choose one, or remove the step.</Note>}
       <ChangeError error={create.error} />
       <div className="actions">
         <button

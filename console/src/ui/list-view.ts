@@ -114,6 +114,10 @@ interface ListViewParts<Row> {
   /** Number of loaded rows, with those that do not match. */
   loaded: number;
   isComplete: boolean;
+  /** A page, or a part of the columns' values, is being loaded. */
+  isFetching: boolean;
+  /** The last page could not be loaded. */
+  hasFailed: boolean;
   loadMore(): void;
   query: URLSearchParams;
   changeQuery(change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }): void;
@@ -121,7 +125,7 @@ interface ListViewParts<Row> {
 
 /** The first column is always shown. The sorting is in the address, the choice of columns in the browser's storage. */
 export function useListView<Row>(parts: ListViewParts<Row>): ListView<Row> {
-  const { list, columns, rows, loaded, isComplete, loadMore, query, changeQuery } = parts;
+  const { list, columns, rows, loaded, isComplete, isFetching, hasFailed, loadMore, query, changeQuery } = parts;
   const [choice, setChoice] = useState(() => storedChoice(list));
   const [isExporting, setExporting] = useState(false);
   const isShown = (column: ListColumn<Row>): boolean =>
@@ -133,19 +137,20 @@ export function useListView<Row>(parts: ListViewParts<Row>): ListView<Row> {
   const mustLoad = !isLoadedEnough && (sorting !== null || isExporting);
   // biome-ignore lint/correctness/useExhaustiveDependencies: once for each loaded page
   useEffect(() => {
-    if (mustLoad) loadMore();
-  }, [mustLoad, loaded]);
+    if (mustLoad && !isFetching && !hasFailed) loadMore();
+  }, [mustLoad, loaded, isFetching, hasFailed]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: `sorting` is made of `sortText`
   const sorted = useMemo(() => sortRows(rows, columns, sorting), [rows, columns, sortText]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: saves once, when enough rows are loaded
   useEffect(() => {
-    if (!isExporting || !isLoadedEnough) return;
+    if (!isExporting || isFetching || !(isLoadedEnough || hasFailed)) return;
     setExporting(false);
-    saveFile(`${list}.csv`, 'text/csv;charset=utf-8', csvOf(sorted, shown));
-  }, [isExporting, isLoadedEnough]);
+    // A list that could not be loaded is not saved in part.
+    if (isLoadedEnough) saveFile(`${list}.csv`, 'text/csv;charset=utf-8', csvOf(sorted, shown));
+  }, [isExporting, isLoadedEnough, isFetching, hasFailed]);
   return {
     ...{ list, all: columns, shown, isShown, rows: sorted, sorting, isExporting },
-    isCut: !isComplete && loaded >= MAX_LOADED_ROWS && (sorting !== null || isExporting),
+    isCut: !isComplete && loaded >= MAX_LOADED_ROWS,
     setShown(id, isNowShown) {
       const after = { ...choice, [id]: isNowShown };
       setChoice(after);

@@ -108,7 +108,14 @@ const tenantQuery = ({ tenant, platform }: TenantOptions) => ({
 });
 
 const queryOf = async ({ resolveOption }: CliContext, { by, action, subject, from, to, ...of }: Filters) => ({
-  ...{ by: await resolveOption('member', by), action, subject, from, to },
+  // A name means a member of one's own tenant.
+  ...{
+    by: of.tenant === undefined && !of.platform ? await resolveOption('member', by) : by,
+    action,
+    subject,
+    from,
+    to,
+  },
   ...tenantQuery(of),
 });
 

@@ -156,7 +156,7 @@ function addKeys(devices: Command, io: Io): void {
     .option('--public-key <key>', 'public key of a device that generated its own Ed25519 key')
     .action(async (device: string, { publicKey }: { publicKey?: string }, command: Command) => {
       const { api, show, resolve } = createCliContext(io, command);
-      const id = await resolve('device', device);
+      const id = await resolve('device', device, { whole: true });
       const request = publicKey === undefined ? undefined : { public_key: publicKey };
       show(await api.post<Record<string, unknown>>(deviceActionPath(id, 'rotate-secret'), request), (rotated) => {
         printRecord(io, rotated);
@@ -186,7 +186,7 @@ function addRevocation(devices: Command, io: Io): void {
     .description('Revokes a device: its session ends and its keys become permanently invalid.')
     .action(async (device: string, _options, command: Command) => {
       const { api, show, resolve } = createCliContext(io, command);
-      const id = await resolve('device', device);
+      const id = await resolve('device', device, { whole: true });
       show(await api.post<{ status: string }>(deviceActionPath(id, 'revoke')), ({ status }) =>
         io.out(colorStatus(io, status)),
       );
@@ -209,6 +209,7 @@ function addRevocation(devices: Command, io: Io): void {
     .description('Deletes revoked devices; their journal is kept.')
     .action(async (devices: string[], _options, command: Command) => {
       const { api, resolveAll } = createCliContext(io, command);
-      for (const id of await resolveAll('device', devices)) await api.request('DELETE', devicePath(id));
+      for (const id of await resolveAll('device', devices, { whole: true }))
+        await api.request('DELETE', devicePath(id));
     });
 }

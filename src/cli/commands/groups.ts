@@ -106,7 +106,7 @@ function addChanges(groups: Command, io: Io): void {
     .action(async (all: string[], _options, command: Command) => {
       const { api, withReference } = createCliContext(io, command);
       for (const group of new Set(all)) {
-        await withReference('group', group, (slug) => api.request('DELETE', groupPath(slug)));
+        await withReference('group', group, (slug) => api.request('DELETE', groupPath(slug)), { whole: true });
       }
     });
 }

@@ -100,7 +100,7 @@ export function addKeys(program: Command, io: Io): void {
       const { api, show, withReference } = createCliContext(io, command);
       const rotate = (prefix: string) =>
         api.post<NewKey>('/v1/auth/api-keys/rotate', { prefix, ...(grace > 0 && { grace_s: grace }) });
-      show(await withReference('key', prefixOf(key), rotate), printNewKey(io));
+      show(await withReference('key', prefixOf(key), rotate, { whole: true }), printNewKey(io));
     });
   keys
     .command('revoke <key...>')
@@ -110,7 +110,9 @@ export function addKeys(program: Command, io: Io): void {
       const revoke = (prefix: string) =>
         api.post<{ status: string; prefix: string }>('/v1/auth/api-keys/revoke', { prefix });
       for (const key of new Set(all.map(prefixOf))) {
-        show(await withReference('key', key, revoke), ({ status, prefix }) => io.out(`${prefix} ${status}`));
+        show(await withReference('key', key, revoke, { whole: true }), ({ status, prefix }) =>
+          io.out(`${prefix} ${status}`),
+        );
       }
     });
 }

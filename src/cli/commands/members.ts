@@ -52,7 +52,7 @@ export function addMembers(program: Command, io: Io): void {
     .description(`Changes the role of a member or an invited user: ${memberRoles.join(', ')}.`)
     .action(async (one: string, role: string, _options, command: Command) => {
       const { api, show, resolve } = createCliContext(io, command);
-      const id = await resolve('member', one);
+      const id = await resolve('member', one, { whole: true });
       const { body } = await api.request<{ member: Member }>('PATCH', memberPath(id), { body: { role } });
       show(body, ({ member }) => printRecord(io, { ...member }));
     });
@@ -61,7 +61,7 @@ export function addMembers(program: Command, io: Io): void {
     .description('Removes members and all their keys, or withdraws invitations. Every member may leave the tenant.')
     .action(async (all: string[], _options, command: Command) => {
       const { api, resolveAll } = createCliContext(io, command);
-      for (const id of await resolveAll('member', all)) await api.request('DELETE', memberPath(id));
+      for (const id of await resolveAll('member', all, { whole: true })) await api.request('DELETE', memberPath(id));
     });
   members
     .command('sessions <member>')
@@ -79,7 +79,8 @@ export function addMembers(program: Command, io: Io): void {
     .description('Signs members out everywhere: ends all their sessions and tokens. Their API keys stay valid.')
     .action(async (all: string[], _options, command: Command) => {
       const { api, resolveAll } = createCliContext(io, command);
-      for (const id of await resolveAll('member', all)) await api.request('DELETE', `${memberPath(id)}/sessions`);
+      for (const id of await resolveAll('member', all, { whole: true }))
+        await api.request('DELETE', `${memberPath(id)}/sessions`);
     });
   members
     .command('accept <invitation-id>')

@@ -110,7 +110,7 @@ export function addPlans(program: Command, io: Io): void {
     .option('--reason <text>', 'reason, stored with the plan')
     .action(async (plan: string, { reason }: { reason?: string }, command: Command) => {
       const { api, show, resolve } = createCliContext(io, command);
-      const id = await resolve('plan', plan);
+      const id = await resolve('plan', plan, { whole: true });
       const body = await api.post<{ plan: PlanRecord }>(
         planPath(id, '/cancel'),
         reason === undefined ? {} : { reason },

@@ -178,7 +178,8 @@ export class MessageReceiver implements ReceivedMessageHandler {
           header: { keyVersion },
           ...(firmware === undefined ? {} : { firmware: toPrintable(firmware, MAX_FIRMWARE_LENGTH) }),
           telemetry: {
-            ...{ deviceType, manifestVersion: manifest_version },
+            // A greater one is no version of a manifest, and more than an Int of GraphQL.
+            ...{ deviceType, manifestVersion: manifest_version && Math.min(manifest_version, 2 ** 31 - 1) },
             ...(uptime_s !== undefined && { uptimeS: uptime_s }),
           },
           watches: this.#parts.watches(deviceId),

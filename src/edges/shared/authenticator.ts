@@ -290,8 +290,10 @@ export class Authenticator implements SizeReporter {
     const presented = key === undefined ? token : keyEntry(key, endsAt);
     if (presented === null) return undefined;
     const expiresAt = referenceOf(this.#parts.clock) + CLIENT_MARK_MS;
-    // The clients of a token are among its ancestors.
-    const entries = clients.length === 0 ? [presented] : clients.map((id) => ({ id, expiresAt }));
+    const marks = clients.map((id) => ({ id, expiresAt }));
+    // The clients of a token are among its ancestors: only one that is valid for longer than their marks needs its own.
+    const isCovered = clients.length > 0 && presented.expiresAt <= expiresAt;
+    const entries = isCovered ? marks : [presented, ...marks];
     const pending = entries.flatMap((entry) => this.#parts.agentTokens.add(userId, entry) ?? []);
     if (sameClient !== undefined)
       pending.push(...[this.#parts.agentTokens.add(sameClient.userId, sameClient) ?? []].flat());

@@ -145,7 +145,7 @@ export const postIntent = operation({
     const results = entries.value.map((entry) => resultOf(entry, action));
     const count = (status: Result['status']) => results.filter((one) => one.status === status).length;
     const body = {
-      status: statusOf(results.length, count),
+      status: statusOf(input.type === 'room.control' ? withoutRevoked(results) : results),
       mode: modeOf(services),
       commands_executed: count('dispatched'),
       commands_rejected: count('rejected'),
@@ -230,8 +230,15 @@ function resultOf({ device_id, command_id, success, status, ...more }: TargetRes
   return success ? { ...ids, status: 'dispatched' } : { ...ids, status: 'rejected', error, code };
 }
 
-function statusOf(all: number, count: (status: Result['status']) => number): z.infer<typeof intentAnswer>['status'] {
-  if (count('dry_run_required') > 0) return 'PENDING';
-  if (count('dispatched') === all) return 'SUCCESS';
-  return count('rejected') === all ? 'REJECTED' : 'PARTIAL';
+/** A revoked device keeps its room: its refusal is no failure of a request to the others. */
+function withoutRevoked(results: readonly Result[]): readonly Result[] {
+  const others = results.filter((one) => one.status !== 'rejected' || one.code !== 'DEVICE_REVOKED');
+  return others.length === 0 ? results : others;
+}
+
+function statusOf(results: readonly Result[]): z.infer<typeof intentAnswer>['status'] {
+  const has = (status: Result['status']) => results.some((one) => one.status === status);
+  if (has('dry_run_required')) return 'PENDING';
+  if (!has('rejected')) return 'SUCCESS';
+  return has('dispatched') ? 'PARTIAL' : 'REJECTED';
 }

@@ -120,7 +120,11 @@ export const getHome = operation({
 export const updateHome = operation({
   name: 'updateHome',
   summary: 'Change the name or time zone of a home',
-  input: z.strictObject({ homeId: idOf('home'), home_name: displayName.optional(), timezone: timezone.optional() }),
+  input: z.strictObject({
+    homeId: idOf('home'),
+    home_name: displayName.optional(),
+    timezone: timezone.nullable().optional(),
+  }),
   output: z.object({ home: homeRecord }),
   role: 'admin',
   scope: 'write:homes',

@@ -105,7 +105,9 @@ it('audit export writes NDJSON or CSV', async () => {
   const lines = (await run('audit', 'export', '--subject', `device:${lamp}`)).stdout.trimEnd().split('\n');
   expect(lines.map((line) => JSON.parse(line).action)).toContain('registerDevice');
   const { stdout } = await run('audit', 'export', '--format', 'csv', '--to', '2026-01-01T00:00:00Z');
-  expect(stdout).toBe('"at","by","key","via","action","subject","outcome","request_id","address","client","count"\r\n');
+  expect(stdout).toBe(
+    '"at","by","key","via","action","subject","outcome","request_id","address","client","count","subject_name"\r\n',
+  );
   expect((await run('audit', 'export', '--from', 'yesterday')).code).toBe(1);
 });
 

@@ -71,8 +71,8 @@ describe('twinkeep goal', () => {
   it('without --watch ends with 1 and prints the reason if the sidecar cannot plan', async () => {
     const { code, stdout, stderr } = await run('goal', 'Be silent.');
     expect([code, stdout]).toEqual([1, expect.stringMatching(ID)]);
-    expect(stderr).toBe(`error: the plan is rolled_back: NO_IDEA: No idea.; twinkeep plans show ${stdout.trim()}\n`);
-    expect((await run('plans')).stdout).toMatch(new RegExp(`^${stdout.trim()} .* rolled_back +NO_IDEA `, 'm'));
+    expect(stderr).toBe(`error: the plan is failed: NO_IDEA: No idea.; twinkeep plans show ${stdout.trim()}\n`);
+    expect((await run('plans')).stdout).toMatch(new RegExp(`^${stdout.trim()} .* failed +NO_IDEA `, 'm'));
   });
 
   it('without --watch ends with 0 while the sidecar plans, and for a key that may not read plans', async () => {

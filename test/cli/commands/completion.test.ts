@@ -45,7 +45,8 @@ describe('completion in bash', () => {
     at = await startService();
     const owner = await at.owner();
     env = { TWINKEEP_URL: at.url, TWINKEEP_TOKEN: owner.token };
-    for (const name of ['Desk lamp', 'Door; $(ls)']) await register(owner, { name });
+    for (const name of ['Desk lamp', 'Door; $(ls)', 'Gate:12', '--url=http://example.com'])
+      await register(owner, { name });
   });
   afterAll(() => at?.stop());
 
@@ -64,6 +65,17 @@ describe('completion in bash', () => {
     expect((await namesFor('command', 'd')).toSorted()).toEqual(['Desk\\ lamp', 'Door\\;\\ \\$\\(ls\\)']);
     expect(await namesFor('command', 'Desk\\ l')).toEqual(['Desk\\ lamp']);
     expect(await namesFor('command', '"Desk l')).toEqual(['Desk lamp']);
+    // Bash inserts these after the open quote, as they are.
+    expect(await namesFor('command', '"Door; ')).toEqual(['Door; \\$(ls)']);
+    expect(await namesFor('command', "'Door; ")).toEqual(['Door; $(ls)']);
+    // Bash divides words at a colon, and replaces the last of them.
+    expect(await namesFor('command', 'Gate', ':', '1')).toEqual(['12']);
+    const [scheme = '', host = '', port = ''] = at.url.split(':');
+    const elsewhere = { ...env, TWINKEEP_URL: 'http://127.0.0.1:1' };
+    const words = ['--url', scheme, ':', host, ':', port, 'command', 'Gate', ':', '1'];
+    expect(await eventually(async () => (await inBash(words, elsewhere))[0])).toBe('12');
+    // A name that the shell would insert as an option is not among them.
+    expect(await inBash(['command', '--url'], env)).toEqual(['--url']);
   });
 
   it('has no names and no errors without a token, and if the token is refused', async () => {

@@ -37,6 +37,15 @@ describe('twinkeep groups', () => {
     return async () => void (await run('groups', 'delete', slug));
   });
 
+  it('deletes only a group whose whole name or slug is given, so that a repeated command deletes no other one', async () => {
+    await run('groups', 'create', 'Evening');
+    expect((await run('groups', 'delete', 'evening')).code).toBe(0);
+    const again = await run('groups', 'delete', 'evening');
+    expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('404')]);
+    expect((await run('groups', 'delete', 'Evening li')).code).toBe(2);
+    expect((await json('groups')).groups).toHaveLength(1);
+  });
+
   it('creates, lists, shows and renames a group', async () => {
     expect((await json('groups')).groups).toEqual([
       { slug, name: 'Evening lights', description: 'At dusk', device_ids: [lamp.deviceId] },
@@ -57,7 +66,7 @@ describe('twinkeep groups', () => {
     expect((await run('groups', 'remove', 'Evening lights', 'Front door')).code).toBe(0);
     expect((await json('groups', 'show', slug)).group.device_ids).toEqual([lamp.deviceId]);
     expect((await run('groups', 'remove', slug, door)).stderr).toMatch(/^404 NOT_FOUND /);
-    expect((await run('groups', 'delete', 'evening')).code).toBe(0);
+    expect((await run('groups', 'delete', 'evening lights')).code).toBe(0);
     expect((await json('groups')).groups).toEqual([]);
   });
 

@@ -26,6 +26,7 @@ export function BulkBar({ chosen, choose, shown }: BulkBarProps) {
       {label} …
     </button>
   );
+  if (chosen.size + shown.length === 0 && open === null) return null;
   return (
     <div className="bulk-bar">
       {chosen.size === 0 ? (

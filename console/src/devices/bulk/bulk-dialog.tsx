@@ -1,8 +1,9 @@
 import { useQueryClient } from '@tanstack/react-query';
-import { useRef, useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { invalidatePaths } from '../../api/queries.ts';
 import { Dialog } from '../../ui/dialog.tsx';
 import { counted } from '../../ui/text-format.ts';
+import { VALUES_KEY } from '../device-values.ts';
 import type { ListedDevice } from '../use-all-devices.ts';
 import { CommandDevicesForm, type CommandForm, MoveDevicesForm, RevokeDevicesForm } from './bulk-forms.tsx';
 import { type BulkJob, commandJob } from './bulk-jobs.ts';
@@ -18,7 +19,15 @@ const titles: Readonly<Record<BulkKind, (count: string) => string>> = {
   revoke: (count) => `Revoke ${count}?`,
 };
 
-const STALE = ['/v1/devices', '/v1/device/', '/v1/homes', '/v1/overview', '/v1/confirmations', '/v1/change-requests'];
+const STALE = [
+  VALUES_KEY,
+  '/v1/devices',
+  '/v1/device/',
+  '/v1/homes',
+  '/v1/overview',
+  '/v1/confirmations',
+  '/v1/change-requests',
+];
 
 interface BulkDialogProps {
   kind: BulkKind;
@@ -34,6 +43,13 @@ export function BulkDialog({ kind, devices, onSelect, onClose: close }: BulkDial
   const [phase, setPhase] = useState<'form' | 'running' | 'done'>('form');
   const [outcomes, setOutcomes] = useState<ReadonlyMap<string, BulkOutcome>>(new Map());
   const isStopped = useRef(false);
+  // A link in the outcomes, or the browser's back button, leaves the page: no further request is sent.
+  useEffect(() => {
+    isStopped.current = false;
+    return () => {
+      isStopped.current = true;
+    };
+  }, []);
   const commands = useCommandOutcomes(kind === 'command', (id, outcome) => report(id, outcome));
   const report = (id: string, outcome: BulkOutcome): void => setOutcomes((before) => new Map(before).set(id, outcome));
   const run = async (job: BulkJob): Promise<void> => {

@@ -39,6 +39,7 @@ export async function whenAllowed<T>(
       const isLimited = thrown instanceof Problem && thrown.code === 'RATE_LIMIT_EXCEEDED';
       if (!isLimited || isStopped()) throw thrown;
       await wait(Math.max(DEFAULT_WAIT_S, thrown.retryAfterS ?? 0));
+      if (isStopped()) throw thrown;
     }
   }
 }

@@ -1,4 +1,4 @@
-import { useMemo, useState } from 'react';
+import { type ReactNode, useMemo, useState } from 'react';
 import { useSession } from '../../session.tsx';
 import { type Column, VirtualTable, type VirtualTableProps } from '../../ui/virtual-table.tsx';
 import { deviceNameOf } from '../device-name.tsx';
@@ -6,12 +6,12 @@ import type { ListedDevice } from '../use-all-devices.ts';
 import { BulkBar, type DeviceSelection } from './bulk-bar.tsx';
 
 /** A table of devices, in which users who can command or change devices select some of them. */
-export function DeviceTable(props: VirtualTableProps<ListedDevice>) {
+export function DeviceTable({ empty, ...props }: VirtualTableProps<ListedDevice> & { empty: ReactNode }) {
   const { may } = useSession();
   const [chosen, setChosen] = useState<DeviceSelection>(new Map());
   const { columns, rows } = props;
   const withSelection = useMemo(() => [selectColumn(chosen, setChosen), ...columns], [chosen, columns]);
-  if (!may('user')) return <VirtualTable {...props} />;
+  if (!may('user')) return rows.length === 0 ? empty : <VirtualTable {...props} />;
   return (
     <>
       <BulkBar
@@ -19,7 +19,7 @@ export function DeviceTable(props: VirtualTableProps<ListedDevice>) {
         choose={(devices) => setChosen(new Map(devices.map((device) => [device.id, device])))}
         shown={rows}
       />
-      <VirtualTable {...props} columns={withSelection} />
+      {rows.length === 0 ? empty : <VirtualTable {...props} columns={withSelection} />}
     </>
   );
 }

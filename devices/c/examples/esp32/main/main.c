@@ -1,5 +1,5 @@
 /*
- * A light on an ESP32 with ESP-IDF 5.1 or newer: the LED on GPIO 2. In devices/c/examples/esp32:
+ * A light on an ESP32 with ESP-IDF 5.1 to 5.5: the LED on GPIO 2. In devices/c/examples/esp32:
  *
  *   idf.py set-target esp32 && idf.py flash monitor
  *
@@ -31,6 +31,8 @@
 #define LED GPIO_NUM_2
 #define RETRY_MS 2000
 #define HEARTBEAT_MS 60000
+/* Without an answer to hello within this time the connection is opened again. */
+#define HELLO_MS 30000
 /* A message of the service must fit: a command with its parameters. */
 #define BUFFER_BYTES 4096
 /* Commands whose outcome is remembered: the service sends one again until it is acknowledged. */
@@ -161,7 +163,8 @@ static void receive(const char *bytes, size_t length) {
     ESP_LOGW(TAG, "message ignored: it was received before");
   } else if (received.kind == TK_HELLO_ACK) {
     unsigned i;
-    l.sequence_number = received.as.hello_ack.last_sequence;
+    /* A hello that was sent twice has two answers. */
+    if (!l.ready || received.as.hello_ack.last_sequence > l.sequence_number) l.sequence_number = received.as.hello_ack.last_sequence;
     l.ready = true;
     for (i = 0; i < l.held_count; i++) receive(l.held[i], l.held_lengths[i]);
     l.held_count = 0;
@@ -341,8 +344,9 @@ void app_main(void) {
     events = 0;
     if (load_settings(store) && open_connection()) {
       while ((events & (LOST_CONNECTION | CHANGED_KEY)) == 0) {
-        if (xTaskNotifyWait(0, UINT32_MAX, &events, pdMS_TO_TICKS(HEARTBEAT_MS)) != pdTRUE) {
+        if (xTaskNotifyWait(0, UINT32_MAX, &events, pdMS_TO_TICKS(l.ready ? HEARTBEAT_MS : HELLO_MS)) != pdTRUE) {
           esp_mqtt_event_t heartbeat;
+          if (!l.ready) break;
           memset(&heartbeat, 0, sizeof heartbeat);
           heartbeat.event_id = MQTT_USER_EVENT;
           esp_mqtt_dispatch_custom_event(l.client, &heartbeat);
