@@ -158,6 +158,7 @@ export class Presence implements DeviceSessions {
     return {
       presence_sessions: this.#sessions.size,
       presence_unflushed: this.#unflushed.size,
+      presence_flushing: this.#flushing.size,
       presence_returning: this.#awaitingReconnect.size,
     };
   }
