@@ -1,5 +1,5 @@
 import { type InfiniteData, type QueryClient, useInfiniteQuery } from '@tanstack/react-query';
-import { useMemo } from 'react';
+import { useEffect, useMemo, useRef } from 'react';
 import { requestJson } from './client.ts';
 import type { Problem } from './problem.ts';
 
@@ -41,13 +41,23 @@ export function usePagedQuery<Page extends { next_cursor: string | null }, Row>(
   });
   // biome-ignore lint/correctness/useExhaustiveDependencies: `rowsOf` does not change
   const rows = useMemo(() => data?.pages.flatMap((page) => rowsOf(page)) ?? [], [data]);
+  // The caller asks once at the end of the list, which may be while the loaded pages are loaded again.
+  const isAskedFor = useRef(false);
+  useEffect(() => {
+    if (isFetching || !isAskedFor.current) return;
+    isAskedFor.current = false;
+    if (hasNextPage && error === null) void fetchNextPage();
+  }, [isFetching, hasNextPage, error, fetchNextPage]);
   return {
     firstPage: data?.pages[0] ?? null,
     rows,
     isComplete: data !== undefined && !hasNextPage,
     problem: error,
     isFetching,
-    loadMore: () => void (hasNextPage && !isFetching && fetchNextPage()),
+    loadMore() {
+      if (isFetching) isAskedFor.current = true;
+      else if (hasNextPage) void fetchNextPage();
+    },
     reload: () => void refetch(),
   };
 }
