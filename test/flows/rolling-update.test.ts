@@ -5,6 +5,7 @@ import { currentBuild, previousBuild } from '../support/builds.ts';
 import { eventually } from '../support/clock.ts';
 import { register } from '../support/device.ts';
 import { type GroupNode, NodeGroup } from '../support/node-group.ts';
+import { setRecorded } from '../support/traffic.ts';
 
 /** The builds of the live nodes, by the levels that they registered. */
 const levelsOf = (group: NodeGroup) =>
@@ -25,9 +26,13 @@ describe.runIf(inject('postgresUrl'))('a rolling update from the previous build'
   let group: NodeGroup;
 
   beforeAll(async () => {
+    setRecorded(false);
     group = await NodeGroup.open();
   });
-  afterAll(() => group.close());
+  afterAll(async () => {
+    setRecorded(true);
+    await group?.close();
+  });
 
   it('starts with nodes of that build', async () => {
     await Promise.all([group.start(previous), group.start(previous)]);
