@@ -23,23 +23,19 @@ export interface CliContext {
   /** Prints a response: as JSON with `--json`, else with `print`. */
   show<Body>(body: Body, print: (body: Body) => void): void;
   /** The id that an argument means (`resolveReference`). */
-  resolve(kind: ReferenceKind, text: string, within?: ReferenceScope): Promise<string>;
+  resolve(kind: ReferenceKind, text: string, scope?: ReferenceScope): Promise<string>;
   /** A room with its home (`resolveRoom`). */
   resolveRoom(text: string, homeId?: string): Promise<{ id: string; homeId: string }>;
   /** The ids that arguments mean, each once. */
-  resolveAll(kind: ReferenceKind, texts: readonly string[], within?: ReferenceScope): Promise<string[]>;
+  resolveAll(kind: ReferenceKind, texts: readonly string[], scope?: ReferenceScope): Promise<string[]>;
   /** The id of an option, if it is given. */
-  resolveOption(
-    kind: ReferenceKind,
-    text: string | undefined,
-    within?: { homeId?: string },
-  ): Promise<string | undefined>;
+  resolveOption(kind: ReferenceKind, text: string | undefined, scope?: ReferenceScope): Promise<string | undefined>;
   /** Calls `use` with the id of a group or key (`withReferences`). */
   withReference<Result>(
     kind: 'group' | 'key',
     text: string,
     use: (id: string) => Promise<Result>,
-    within?: ReferenceScope,
+    scope?: ReferenceScope,
   ): Promise<Result>;
   withReferences<Result>(
     kind: 'group' | 'key',
@@ -82,12 +78,12 @@ export function createCliContext(io: Io, command: Command): CliContext {
     io,
     api,
     json,
-    resolve: (kind, text, within) => resolveReference(api, kind, text, within),
+    resolve: (kind, text, scope) => resolveReference(api, kind, text, scope),
     resolveRoom: (text, homeId) => resolveRoom(api, text, homeId),
-    resolveAll: (kind, texts, within) => resolveReferences(api, kind, texts, within),
-    resolveOption: async (kind, text, within) =>
-      text === undefined ? undefined : resolveReference(api, kind, text, within),
-    withReference: (kind, text, use, within) => withReferences(api, kind, [text], ([id]) => use(id as string), within),
+    resolveAll: (kind, texts, scope) => resolveReferences(api, kind, texts, scope),
+    resolveOption: async (kind, text, scope) =>
+      text === undefined ? undefined : resolveReference(api, kind, text, scope),
+    withReference: (kind, text, use, scope) => withReferences(api, kind, [text], ([id]) => use(id as string), scope),
     withReferences: (kind, texts, use) => withReferences(api, kind, texts, use),
     show(body, print) {
       if (json) printJson(io, body);

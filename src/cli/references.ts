@@ -51,31 +51,26 @@ export async function resolveReference(
   api: Api,
   kind: ReferenceKind,
   text: string,
-  { homeId, whole = false }: ReferenceScope = {},
+  scope: ReferenceScope = {},
 ): Promise<string> {
-  if (text.trim() === '') throw new UsageError(`the id or name of a ${kind} must not be empty`);
-  if (UUID.test(text) && ID_FORMS[kind] === undefined) return text;
-  return (await findCandidate(api, kind, text, homeId, whole)).id;
+  const [id] = await resolveReferences(api, kind, [text], scope);
+  return id as string;
 }
 
 /** The room that `text` means, with its home, which is looked up unless it is given. Throws as `resolveReference`. */
 export async function resolveRoom(api: Api, text: string, homeId?: string): Promise<{ id: string; homeId: string }> {
   if (homeId !== undefined) return { id: await resolveReference(api, 'room', text, { homeId }), homeId };
   if (text.trim() === '') throw new UsageError('the id or name of a room must not be empty');
-  const { id, homeId: found = '' } = await findCandidate(api, 'room', text, undefined);
+  const { id, homeId: found = '' } = onlyCandidate(await readCandidates(api, 'room', undefined), 'room', text);
   return { id, homeId: found };
 }
 
-async function findCandidate(
-  api: Api,
-  kind: ReferenceKind,
-  text: string,
-  homeId: string | undefined,
-  whole = false,
-): Promise<Candidate> {
-  const candidates = await fetchCandidates(api, kind, LOOKUP, homeId).catch((thrown: unknown) => {
+const readCandidates = (api: Api, kind: ReferenceKind, homeId: string | undefined): Promise<Candidate[]> =>
+  fetchCandidates(api, kind, LOOKUP, homeId).catch((thrown: unknown) => {
     throw withAdvice(thrown, kind);
   });
+
+function onlyCandidate(candidates: readonly Candidate[], kind: ReferenceKind, text: string, whole = false): Candidate {
   const matches = matchesOf(candidates, text, whole);
   const [only] = matches;
   if (only === undefined)
@@ -86,16 +81,25 @@ async function findCandidate(
   throw new UsageError(`'${text}' matches ${matches.length} ${kind}s; give one of these ids:`, shown);
 }
 
-/** The ids that texts mean, each once. */
+/** The ids that texts mean, each once. The candidates are requested at most once. Throws as `resolveReference`. */
 export async function resolveReferences(
   api: Api,
   kind: ReferenceKind,
   texts: readonly string[],
-  within: ReferenceScope = {},
+  { homeId, whole = false }: ReferenceScope = {},
 ): Promise<string[]> {
-  const ids: string[] = [];
-  for (const text of new Set(texts)) ids.push(await resolveReference(api, kind, text, within));
-  return [...new Set(ids)];
+  let candidates: readonly Candidate[] | null = null;
+  const ids = new Set<string>();
+  for (const text of new Set(texts)) {
+    if (text.trim() === '') throw new UsageError(`the id or name of a ${kind} must not be empty`);
+    if (UUID.test(text) && ID_FORMS[kind] === undefined) {
+      ids.add(text);
+      continue;
+    }
+    candidates ??= await readCandidates(api, kind, homeId);
+    ids.add(onlyCandidate(candidates, kind, text, whole).id);
+  }
+  return [...ids];
 }
 
 /**
@@ -107,15 +111,15 @@ export async function withReferences<Result>(
   kind: 'group' | 'key',
   texts: readonly string[],
   use: (ids: string[]) => Promise<Result>,
-  within: ReferenceScope = {},
+  scope: ReferenceScope = {},
 ): Promise<Result> {
   if (texts.some((text) => ID_FORMS[kind]?.test(text) !== true))
-    return use(await resolveReferences(api, kind, texts, within));
+    return use(await resolveReferences(api, kind, texts, scope));
   try {
     return await use([...new Set(texts)]);
   } catch (thrown) {
     if (!isNotFound(thrown)) throw thrown;
-    const ids = await resolveReferences(api, kind, texts, within).catch((failed: unknown) => {
+    const ids = await resolveReferences(api, kind, texts, scope).catch((failed: unknown) => {
       throw failed instanceof UsageError && failed.details.length > 0 ? failed : thrown;
     });
     if (ids.every((id) => texts.includes(id))) throw thrown;

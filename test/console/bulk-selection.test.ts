@@ -75,12 +75,21 @@ describe.runIf(hasChromium())('several devices that are selected in the console'
     await close();
   });
 
-  it('are commanded, and their outcomes follow the commands', async () => {
+  it('are commanded once, also if the answer is lost, and their outcomes follow the commands', async () => {
     const owner = await at.owner();
     const home = await startSimulatedHome(at, owner);
     homes.push(home);
     const light = home.idOf('set_brightness');
-    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
+      ...{ token: owner.token, expects: [503] },
+    });
+    let requests = 0;
+    await page.route('**/v1/devices/command', async (route) => {
+      requests += 1;
+      if (requests > 1) return route.continue();
+      await route.fetch();
+      await route.fulfill({ status: 503, body: '' });
+    });
     await open('/devices');
     await page.getByText('5 devices', { exact: true }).waitFor();
     await click(page, 'Select all shown');
@@ -95,6 +104,8 @@ describe.runIf(hasChromium())('several devices that are selected in the console'
     await outcomeOf(page, name, 'succeeded').waitFor();
     await page.getByText('5 of 5 devices done, 4 failed').waitFor();
     expect((await owner.get(`/v1/devices/${light}`)).body.device.state).toMatchObject({ brightness: 100 });
+    expect(requests).toBe(2);
+    expect((await owner.get(`/v1/device/${light}/commands`)).body.commands).toHaveLength(1);
     await click(page, 'Close');
     expect(browserErrors()).toEqual([]);
     await close();

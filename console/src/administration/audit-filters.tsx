@@ -7,7 +7,14 @@ import { deviceNameOf } from '../devices/device-name.tsx';
 import { useSession } from '../session.tsx';
 import { abbreviateId } from '../ui/text-format.ts';
 import { zone } from '../ui/time.tsx';
-import { actionNamed, actionTitle, fromLocalInput, subjectNamed, toLocalInput } from './audit-names.ts';
+import {
+  actionNamed,
+  actionTitle,
+  fromLocalInput,
+  subjectNamed,
+  subjectsByTitle,
+  toLocalInput,
+} from './audit-names.ts';
 
 /** A text filter is applied when the user has not typed for this time. */
 const TYPING_MS = 400;
@@ -18,7 +25,7 @@ interface AuditFiltersProps {
   platform: boolean;
   /** Actions of the entries that were loaded. */
   actions: ReadonlySet<string>;
-  /** Title → subject of the entries that were loaded. */
+  /** Subject → title of the entries that were loaded. */
   targets: ReadonlyMap<string, string>;
 }
 
@@ -43,10 +50,12 @@ export function AuditFilters({ query, change, platform, actions, targets }: Audi
       { replace: true },
     );
   const people = data?.members.filter(({ status }) => status === 'active') ?? [];
-  const known = new Map([
-    ...targets,
-    ...(devices.data?.devices ?? []).map((device) => [deviceNameOf(device), `device:${device.id}`] as const),
-  ]);
+  const known = subjectsByTitle(
+    new Map([
+      ...targets,
+      ...(devices.data?.devices ?? []).map((device) => [`device:${device.id}`, deviceNameOf(device)] as const),
+    ]),
+  );
   const subject = query.get('subject');
   return (
     <search className="fields-row">

@@ -51,6 +51,18 @@ export function subjectNamed(text: string, known: ReadonlyMap<string, string>): 
   return null;
 }
 
+/** Title → subject. Subjects with the same title, such as two devices of one name, have the end of their ids after it. */
+export function subjectsByTitle(titles: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
+  const uses = new Map<string, number>();
+  for (const title of titles.values()) uses.set(title.toLowerCase(), (uses.get(title.toLowerCase()) ?? 0) + 1);
+  return new Map(
+    [...titles].map(([subject, title]) => [
+      uses.get(title.toLowerCase()) === 1 ? title : `${title} ${abbreviateId(subject)}`,
+      subject,
+    ]),
+  );
+}
+
 /** ISO time → value of a `datetime-local` input, in the browser's zone. */
 export function toLocalInput(iso: string | null): string {
   const at = new Date(iso ?? '');

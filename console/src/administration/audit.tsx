@@ -50,7 +50,7 @@ function AuditLog({ platform }: { platform: boolean }) {
   const targets = useRef(new Map<string, string>()).current;
   for (const entry of rows) {
     actions.add(entry.action);
-    targets.set(targetTitle(entry, nameOf), entry.subject);
+    targets.set(entry.subject, targetTitle(entry, nameOf));
   }
   const columns = columnsOf(nameOf);
   const newest = rows[0];

@@ -1,8 +1,9 @@
-import { useId, useState } from 'react';
+import { useId } from 'react';
 import type { getTenant } from '../../../src/operations/identity/tenants.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { CONSOLE_PATH } from '../base.ts';
+import { CopyActions } from '../ui/copy-actions.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 
 interface InvitationLinkProps {
@@ -15,7 +16,6 @@ interface InvitationLinkProps {
  * which shows the invitation to a user with that verified email address.
  */
 export function InvitationLink({ email, onClose: close }: InvitationLinkProps) {
-  const [isCopied, setCopied] = useState(false);
   const id = useId();
   const tenant = useGet<ResponseBody<typeof getTenant>>('/v1/tenant').data?.tenant.name;
   const link = `${location.origin}${CONSOLE_PATH}/`;
@@ -24,29 +24,13 @@ export function InvitationLink({ email, onClose: close }: InvitationLinkProps) {
       <p>Send this link to {email}. The service sends no email.</p>
       <label htmlFor={id}>Link</label>
       <input id={id} readOnly value={link} onFocus={({ target }) => target.select()} />
-      <p role="status" className="quiet small">
-        {isCopied ? 'Copied.' : ''}
-      </p>
       <p>How the invitation is accepted, within 14 days:</p>
       <ol>
         <li>Open the link and sign in with the email address {email}, which must be verified.</li>
         <li>Choose “Join {tenant ?? '…'}”. A member of another tenant has to leave that one first.</li>
       </ol>
       <p className="quiet small">The link is not secret: it works only for that email address.</p>
-      <div className="actions">
-        {'clipboard' in navigator && (
-          <button
-            type="button"
-            className="button"
-            onClick={() => void navigator.clipboard.writeText(link).then(() => setCopied(true))}
-          >
-            Copy link
-          </button>
-        )}
-        <button type="button" className="button primary" onClick={close}>
-          Done
-        </button>
-      </div>
+      <CopyActions text={link} label="Copy link" onDone={close} />
     </Dialog>
   );
 }

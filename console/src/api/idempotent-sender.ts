@@ -48,7 +48,7 @@ export class IdempotentSender {
 }
 
 /** Whether the request may have been carried out although it failed. */
-const isOutcomeUnknown = (thrown: unknown): boolean =>
+export const isOutcomeUnknown = (thrown: unknown): boolean =>
   !(thrown instanceof Problem) || thrown.status === 0 || thrown.status >= 500 || thrown.code === 'CONFLICT';
 
 /** `crypto.randomUUID` is not available on pages loaded over plain HTTP from another host. */

@@ -41,11 +41,11 @@ export function usePagedQuery<Page extends { next_cursor: string | null }, Row>(
   });
   // biome-ignore lint/correctness/useExhaustiveDependencies: `rowsOf` does not change
   const rows = useMemo(() => data?.pages.flatMap((page) => rowsOf(page)) ?? [], [data]);
-  // The caller asks once at the end of the list, which may be while the loaded pages are loaded again.
-  const isAskedFor = useRef(false);
+  // The next page is requested once at the end of the list, which may be while the loaded pages are loaded again.
+  const isRequested = useRef(false);
   useEffect(() => {
-    if (isFetching || !isAskedFor.current) return;
-    isAskedFor.current = false;
+    if (isFetching || !isRequested.current) return;
+    isRequested.current = false;
     if (hasNextPage && error === null) void fetchNextPage();
   }, [isFetching, hasNextPage, error, fetchNextPage]);
   return {
@@ -55,7 +55,7 @@ export function usePagedQuery<Page extends { next_cursor: string | null }, Row>(
     problem: error,
     isFetching,
     loadMore() {
-      if (isFetching) isAskedFor.current = true;
+      if (isFetching) isRequested.current = true;
       else if (hasNextPage) void fetchNextPage();
     },
     reload: () => void refetch(),

@@ -6,7 +6,7 @@ import { useGet } from '../api/queries.ts';
 import type { DeviceRecord } from '../devices/device-name.tsx';
 import { type ManifestRecord, manifestPath, paramNames } from '../devices/manifest.tsx';
 import { Loading, Note } from '../ui/feedback.tsx';
-import { sentenceCase } from '../ui/text-format.ts';
+import { ActionOptions } from './action-options.tsx';
 import { initialParams } from './form-schema.ts';
 import type { FormChecks } from './param-fields.tsx';
 import './panel.css';
@@ -61,12 +61,7 @@ export function ActionFields({ label, device, chosen, none, checks, onChange }: 
         <option value="" disabled={none === undefined}>
           {none ?? 'Choose an action'}
         </option>
-        {offered.map(({ action, safetyClass }) => (
-          <option key={action} value={action}>
-            {sentenceCase(action)}
-            {safetyClass === 'CRITICAL' ? ' (critical)' : ''}
-          </option>
-        ))}
+        <ActionOptions of={offered} />
       </select>
       {capability !== undefined && chosen !== null && paramNames(capability).length > 0 && (
         <Suspense fallback={<Loading what="Loading form" />}>

@@ -7,6 +7,7 @@ import { type ManifestRecord, manifestPath, SafetyPill } from '../devices/manife
 import { useSession } from '../session.tsx';
 import { ChangeError, LoadError, Loading, Note } from '../ui/feedback.tsx';
 import { sentenceCase } from '../ui/text-format.ts';
+import { ActionOptions } from './action-options.tsx';
 import { CommandProgress } from './command-progress.tsx';
 import { ConfirmDryRun } from './confirm-dry-run.tsx';
 import { commandHref } from './status.tsx';
@@ -39,12 +40,7 @@ export function CommandPanel({ device }: { device: DeviceRecord }) {
       )}
       <label htmlFor={selectId}>Action</label>
       <select id={selectId} value={chosen.action} onChange={({ target }) => setAction(target.value)}>
-        {offered.map((one) => (
-          <option key={one.action} value={one.action}>
-            {sentenceCase(one.action)}
-            {one.safetyClass === 'CRITICAL' ? ' (critical)' : ''}
-          </option>
-        ))}
+        <ActionOptions of={offered} />
       </select>
       <p className="quiet small">{chosen.description}.</p>
       <Suspense fallback={<Loading what="Loading form" />}>

@@ -11,7 +11,7 @@ import {
   withFilter,
   withoutFilter,
 } from './saved-filters.ts';
-import { TagSuggestions } from './tags.tsx';
+import { TagForm } from './tags.tsx';
 import './tags.css';
 
 interface QueryProps {
@@ -28,8 +28,6 @@ export const TagFilters = ({ query, change }: QueryProps) => (
 );
 
 function TagFilter({ query, change }: QueryProps) {
-  const [added, setAdded] = useState('');
-  const [inputId, listId] = [useId(), useId()];
   const tags = query.getAll('tag');
   const set = (wanted: readonly string[]): void =>
     change((before) => {
@@ -38,31 +36,18 @@ function TagFilter({ query, change }: QueryProps) {
       for (const tag of new Set(wanted)) after.append('tag', tag);
       return after;
     });
-  const add = (event: FormEvent): void => {
-    event.preventDefault();
-    set([...tags, added.trim()]);
-    setAdded('');
-  };
   return (
     <>
-      <form className="tag-form" onSubmit={add}>
-        <label htmlFor={inputId} className="unseen">
-          Filter by tag
-        </label>
-        <input
-          id={inputId}
-          list={listId}
-          placeholder="Filter by tag"
-          maxLength={32}
-          required
-          value={added}
-          onChange={({ target }) => setAdded(target.value)}
-        />
-        <TagSuggestions id={listId} except={tags} />
-        <button type="submit" className="button">
-          Filter
-        </button>
-      </form>
+      <TagForm
+        label="Filter by tag"
+        placeholder="Filter by tag"
+        submitLabel="Filter"
+        except={tags}
+        onTag={(tag, clear) => {
+          set([...tags, tag]);
+          clear();
+        }}
+      />
       {tags.length > 0 && (
         <ul className="tags" aria-label="Tags of the filter">
           {tags.map((tag) => (

@@ -13,7 +13,7 @@ import './tags.css';
 export const useTags = (enabled = true) => useGet<ResponseBody<typeof listTags>>('/v1/tags?limit=200', { enabled });
 
 /** Suggestions for an input with the attribute `list`. */
-export const TagSuggestions = ({ id, except }: { id: string; except: readonly string[] }) => (
+const TagSuggestions = ({ id, except }: { id: string; except: readonly string[] }) => (
   <datalist id={id}>
     {useTags()
       .data?.tags.filter(({ tag }) => !except.includes(tag))
@@ -23,17 +23,52 @@ export const TagSuggestions = ({ id, except }: { id: string; except: readonly st
   </datalist>
 );
 
+interface TagFormProps {
+  label: string;
+  placeholder: string;
+  submitLabel: string;
+  /** Tags that are not suggested. */
+  except: readonly string[];
+  isPending?: boolean;
+  /** Called with the entered tag, and with a function that empties the field. */
+  onTag(tag: string, clear: () => void): void;
+}
+
+/** A field for one tag, with suggestions. */
+export function TagForm({ label, placeholder, submitLabel, except, isPending = false, onTag }: TagFormProps) {
+  const [tag, setTag] = useState('');
+  const [inputId, listId] = [useId(), useId()];
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    onTag(tag.trim(), () => setTag(''));
+  };
+  return (
+    <form className="tag-form" onSubmit={submit}>
+      <label htmlFor={inputId} className="unseen">
+        {label}
+      </label>
+      <input
+        id={inputId}
+        list={listId}
+        placeholder={placeholder}
+        maxLength={32}
+        required
+        value={tag}
+        onChange={({ target }) => setTag(target.value)}
+      />
+      <TagSuggestions id={listId} except={except} />
+      <button type="submit" className="button" disabled={isPending}>
+        {submitLabel}
+      </button>
+    </form>
+  );
+}
+
 /** The tags of a device; admins add and remove them. */
 export function DeviceTags({ device: { id, tags } }: { device: DeviceRecord }) {
   const { may } = useSession();
   const { mutate, isPending, error } = useChange([`/v1/devices`, '/v1/tags']);
-  const [added, setAdded] = useState('');
-  const [inputId, listId] = [useId(), useId()];
   const path = `/v1/devices/${id}`;
-  const add = (event: FormEvent): void => {
-    event.preventDefault();
-    mutate({ method: 'PATCH', path, body: { add_tags: [added.trim()] } }, { onSuccess: () => setAdded('') });
-  };
   return (
     <section className="card" aria-labelledby="tags">
       <header>
@@ -61,24 +96,14 @@ export function DeviceTags({ device: { id, tags } }: { device: DeviceRecord }) {
         </ul>
       )}
       {may('admin') && (
-        <form className="tag-form" onSubmit={add}>
-          <label htmlFor={inputId} className="unseen">
-            New tag
-          </label>
-          <input
-            id={inputId}
-            list={listId}
-            placeholder="New tag, such as floor:2"
-            maxLength={32}
-            required
-            value={added}
-            onChange={({ target }) => setAdded(target.value)}
-          />
-          <TagSuggestions id={listId} except={tags} />
-          <button type="submit" className="button" disabled={isPending}>
-            Add tag
-          </button>
-        </form>
+        <TagForm
+          label="New tag"
+          placeholder="New tag, such as floor:2"
+          submitLabel="Add tag"
+          except={tags}
+          isPending={isPending}
+          onTag={(tag, clear) => mutate({ method: 'PATCH', path, body: { add_tags: [tag] } }, { onSuccess: clear })}
+        />
       )}
       <ChangeError error={error} />
     </section>

@@ -1,14 +1,14 @@
 import { useState } from 'react';
+import { useSession } from '../session.tsx';
 
 // Failures on the home page that the user has dismissed, by the id of the command or plan. They stay in the browser.
 
-const KEY = 'twinkeep.dismissed';
 /** The list is of failures of the last hour, so older ids are not needed. */
 const MAX_KEPT = 200;
 
-function storedIds(): readonly string[] {
+function storedIds(key: string): readonly string[] {
   try {
-    const stored: unknown = JSON.parse(localStorage.getItem(KEY) ?? '[]');
+    const stored: unknown = JSON.parse(localStorage.getItem(key) ?? '[]');
     return Array.isArray(stored) ? stored.filter((id) => typeof id === 'string') : [];
   } catch {
     return [];
@@ -21,14 +21,15 @@ export interface DismissedFailures {
 }
 
 export function useDismissed(): DismissedFailures {
-  const [ids, setIds] = useState(storedIds);
+  const key = `twinkeep.dismissed.${useSession().me.user.id}`;
+  const [ids, setIds] = useState(() => storedIds(key));
   return {
     has: (id) => ids.includes(id),
     dismiss(id) {
       const after = [...ids.filter((one) => one !== id), id].slice(-MAX_KEPT);
       setIds(after);
       try {
-        localStorage.setItem(KEY, JSON.stringify(after));
+        localStorage.setItem(key, JSON.stringify(after));
       } catch {
         // Without storage a failure is dismissed until the page is closed.
       }

@@ -1,4 +1,4 @@
-import { type KeyboardEvent, useEffect, useId, useRef, useState } from 'react';
+import { type KeyboardEvent, useDeferredValue, useEffect, useId, useRef, useState } from 'react';
 import { useLocation } from 'wouter';
 import type { listDevices } from '../../../src/operations/devices/devices.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
@@ -11,6 +11,8 @@ import { Dialog } from '../ui/dialog.tsx';
 import { Icon, type IconName } from '../ui/icons.tsx';
 
 const MAX_SHOWN = 12;
+/** Characters from which on the service searches. */
+const MIN_SEARCHED = 2;
 
 interface PaletteEntry {
   id: string;
@@ -48,9 +50,16 @@ export function CommandPalette({ pages, actions, onClose: close }: CommandPalett
   const [text, setText] = useState('');
   const [selected, setSelected] = useState(0);
   const [inputId, listId] = [useId(), useId()];
-  const { data } = useGet<ResponseBody<typeof listDevices>>('/v1/devices?limit=200', {
-    enabled: me.has_tenant && may('user'),
+  const mayRead = me.has_tenant && may('user');
+  const newest = useGet<ResponseBody<typeof listDevices>>('/v1/devices?limit=200', { enabled: mayRead });
+  // Of a tenant with more devices the service searches all.
+  const wanted = useDeferredValue(text.trim());
+  const found = useGet<ResponseBody<typeof listDevices>>(`/v1/devices?limit=20&q=${encodeURIComponent(wanted)}`, {
+    enabled: mayRead && wanted.length >= MIN_SEARCHED && newest.data?.next_cursor != null,
   });
+  const devices = new Map(
+    [...(newest.data?.devices ?? []), ...(found.data?.devices ?? [])].map((one) => [one.id, one]),
+  );
   const open = (href: string) => (): void => navigate(href);
   const entries: readonly PaletteEntry[] = [
     ...pages.flatMap(({ path, label, icon }) =>
@@ -59,7 +68,7 @@ export function CommandPalette({ pages, actions, onClose: close }: CommandPalett
         : [{ id: `page ${path}`, icon, title: label, kind: 'page', run: open(path) }],
     ),
     ...actions.map((action) => ({ ...action, kind: 'action' })),
-    ...(data?.devices ?? []).map((device) => ({
+    ...[...devices.values()].map((device) => ({
       ...{ id: device.id, icon: iconOfDevice(device.device_type), title: deviceNameOf(device), kind: 'device' },
       run: open(deviceHref(device.id)),
     })),

@@ -1,4 +1,4 @@
-import { useState } from 'react';
+import { CopyActions } from './copy-actions.tsx';
 import { Dialog } from './dialog.tsx';
 
 interface SecretDialogProps {
@@ -11,28 +11,11 @@ interface SecretDialogProps {
 
 /** Shows a secret that the service returns once, until the dialog is closed. The caller keeps it in its state only. */
 export function SecretDialog({ title, noun, secret, onClose: close }: SecretDialogProps) {
-  const [copied, setCopied] = useState(false);
   return (
     <Dialog title={title} onClose={close}>
       <p>Copy the {noun} now. It is shown only once.</p>
       <code className="secret">{secret}</code>
-      <p role="status" className="quiet small">
-        {copied ? 'Copied.' : ''}
-      </p>
-      <div className="actions">
-        {'clipboard' in navigator && (
-          <button
-            type="button"
-            className="button"
-            onClick={() => void navigator.clipboard.writeText(secret).then(() => setCopied(true))}
-          >
-            Copy
-          </button>
-        )}
-        <button type="button" className="button primary" onClick={close}>
-          Done
-        </button>
-      </div>
+      <CopyActions text={secret} label="Copy" onDone={close} />
     </Dialog>
   );
 }

@@ -65,7 +65,7 @@ export const exportAudit = operation({
 
 /** The entries, until the signal aborts. A page with few or no entries was long to find. */
 async function* pagesOf(
-  { store, actors }: Pick<Services, 'actors' | 'store'>,
+  { store }: Pick<Services, 'store'>,
   tenantId: Uuid | null,
   filter: AuditFilter,
   signal: AbortSignal,
@@ -74,7 +74,7 @@ async function* pagesOf(
     const page: Awaited<ReturnType<typeof store.audit.list>> = await store.audit.list(
       ...([tenantId, filter, PAGE_ENTRIES, after] as const),
     );
-    yield await auditEntriesOf({ actors }, tenantId, page.items);
+    yield await auditEntriesOf({ store }, tenantId, page.items);
     after = page.next;
   }
 }

@@ -172,7 +172,7 @@ export async function auditedTenant(
 
 /** As they are shown on every protocol. */
 export async function auditEntriesOf(
-  services: Pick<Services, 'actors'>,
+  services: Pick<Services, 'store'>,
   tenantId: Uuid | null,
   entries: readonly AuditEntry[],
 ): Promise<z.infer<typeof entry>[]> {

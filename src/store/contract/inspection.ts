@@ -51,6 +51,8 @@ export interface InspectionStore {
     limit: number,
     after?: Position,
   ): Promise<Page<ListedActor>>;
+  /** Names of the tenant's actors of one kind, as in `ListedActor`; those without one are left out. */
+  names(tenantId: Uuid, kind: ActorKind, ids: readonly Uuid[]): Promise<ReadonlyMap<Uuid, string>>;
   /** Null if the tenant has no such actor. */
   actor(tenantId: Uuid, ref: ActorRef): Promise<StoredActor | null>;
   overview: OverviewQuery;

@@ -40,9 +40,6 @@ interface WatchedRow {
   seen: boolean;
 }
 
-/** The most commands that one page of a list by status, or of several devices, examines. */
-const MAX_EXAMINED = 20_000;
-
 const anyUuid = (parameter: string): string => `any(${parameter}::uuid[])`;
 
 const FIRST_ID: Uuid = '00000000-0000-0000-0000-000000000000';
@@ -51,8 +48,17 @@ type ListedRow = ActorRow & { created_at: EpochMs };
 
 const position = (row: ListedRow) => ({ createdAt: row.created_at, id: row.id });
 
-/** `batchSize`: rows that one statement reads of all commands with a timer. */
-export function commandStore(database: Database, batchSize = 10_000): CommandStore {
+interface CommandLimits {
+  /** Rows that one statement reads of all commands with a timer. */
+  batchSize?: number;
+  /** The most commands that one page of a list by status, or of several devices, examines. */
+  maxExamined?: number;
+}
+
+export function commandStore(
+  database: Database,
+  { batchSize = 10_000, maxExamined = 20_000 }: CommandLimits = {},
+): CommandStore {
   const openOf = async (name: string, condition: string, values: SqlValue[]): Promise<Uuid[]> => {
     const rows = await database.read<{ id: Uuid }>({
       name,
@@ -99,7 +105,7 @@ export function commandStore(database: Database, batchSize = 10_000): CommandSto
         name: `commands_all${place}${kind}`,
         scope: { tenantId },
         text: isFiltered
-          ? `select ${columns} from (select ${columns}, status ${where} limit ${MAX_EXAMINED}) seen
+          ? `select ${columns} from (select ${columns}, status ${where} limit ${maxExamined}) seen
               where ${conditions.join(' and ')} order by created_at desc, id desc limit $4`
           : `select ${columns} ${where} limit $4`,
         values: (from, rows) => [...start(from), rows, ...fixed, ...filters.map(({ value }) => value)],
@@ -112,7 +118,7 @@ export function commandStore(database: Database, batchSize = 10_000): CommandSto
         name: `commands_all${place}_edge`,
         scope: { tenantId },
         text: `select created_at, id ${where} offset $4 limit 1`,
-        values: [...start(after), MAX_EXAMINED - 1, ...fixed],
+        values: [...start(after), maxExamined - 1, ...fixed],
       });
       const next = edge === undefined ? null : { createdAt: edge.created_at, id: edge.id };
       return after === undefined && next === null ? listed : { ...listed, next, count: async () => null };

@@ -10,7 +10,7 @@ import {
   journalEntry,
   storedActor,
 } from './actors.ts';
-import type { Database, SqlValue } from './database.ts';
+import { type Database, idArray, type SqlValue } from './database.ts';
 import { descendingStart, type ListStatement, readPage } from './keyset-pagination.ts';
 import { overviewStore } from './overview.ts';
 
@@ -32,17 +32,25 @@ interface ListedRow {
   requested_by?: Principal | null;
 }
 
+/** The name of an actor. */
+const nameOf: Readonly<Record<ActorKind, string>> = {
+  device: `coalesce(context->>'name', device_type)`,
+  command: 'action',
+  tenant: 'name',
+  plan: `context->>'name'`,
+};
+
 /** The members of an actor in a list besides the common columns, from `columns`. Contexts are read only for actors that are on the page. */
 const shown: Readonly<Record<ActorKind, { of: string; columns: string }>> = {
-  device: { of: `coalesce(context->>'name', device_type) as name`, columns: 'context, device_type' },
+  device: { of: `${nameOf.device} as name`, columns: 'context, device_type' },
   command: {
-    of: `action as name, device_id, context->'params' as params, context->'requestedBy' as requested_by, (
+    of: `${nameOf.command} as name, device_id, context->'params' as params, context->'requestedBy' as requested_by, (
       select coalesce(d.context->>'name', d.device_type) from devices d where d.id = device_id and d.tenant_id = $1 and not d.deleted
     ) as device_name`,
     columns: 'action, device_id, context',
   },
-  tenant: { of: 'name', columns: 'name' },
-  plan: { of: `context->>'name' as name`, columns: 'context' },
+  tenant: { of: nameOf.tenant, columns: 'name' },
+  plan: { of: `${nameOf.plan} as name`, columns: 'context' },
 };
 
 /** Indexed columns implied by a state, so that a short list among many actors is fast to read. */
@@ -122,6 +130,17 @@ export const inspectionStore = (database: Database): InspectionStore => ({
       values: [id, tenantId],
     });
     return row ? storedActor(kind, row) : null;
+  },
+
+  async names(tenantId, kind, ids) {
+    if (ids.length === 0) return new Map();
+    const rows = await database.read<{ id: Uuid; name: string | null }>({
+      name: `inspect_names_${kind}`,
+      scope: { tenantId },
+      text: `select id, ${nameOf[kind]} as name from ${tableOf(kind).name} where tenant_id = $1 and id = any($2::uuid[])`,
+      values: [tenantId, idArray(ids)],
+    });
+    return new Map(rows.flatMap(({ id, name }) => (name === null ? [] : [[id, name] as const])));
   },
 
   async timers({ kind, id }) {

@@ -3,6 +3,7 @@ import {
   actionNamed,
   fromLocalInput,
   subjectNamed,
+  subjectsByTitle,
   targetTitle,
   toLocalInput,
 } from '../../../console/src/administration/audit-names.ts';
@@ -37,6 +38,19 @@ describe('a filter of the audit log', () => {
     const known = new Map([['Living room blind', `device:${ID}`]]);
     expect(['living room BLIND', `device:${ID}`, '', 'Lamp'].map((text) => subjectNamed(text, known))).toEqual([
       ...[`device:${ID}`, `device:${ID}`, '', null],
+    ]);
+  });
+
+  it('distinguishes targets with the same title by the end of their ids', () => {
+    const other = ID.replace('abcd', 'ef01');
+    const titles = [`device:${ID}`, `device:${other}`, 'service'].map((subject, n) => [
+      subject,
+      n < 2 ? 'Lamp' : 'Service',
+    ]);
+    expect([...subjectsByTitle(new Map(titles as [string, string][]))]).toEqual([
+      ['Lamp …0000abcd', `device:${ID}`],
+      ['Lamp …0000ef01', `device:${other}`],
+      ['Service', 'service'],
     ]);
   });
 

@@ -2,8 +2,9 @@ import { expect, it } from 'vitest';
 import { type CommandStatus, commandStatuses } from '../../../src/domain/command.ts';
 import type { RowOutput } from '../../../src/machines/outputs.ts';
 import type { ActorCommit, Position } from '../../../src/store/contract.ts';
+import { commandStore } from '../../../src/store/postgres/commands.ts';
 import { commandCommit, deviceCommit, newId, nextCommit } from '../../support/actor-commits.ts';
-import { eachStore } from '../../support/store.ts';
+import { eachDatabase, eachStore } from '../../support/store.ts';
 
 /** With a deadline, like every open or watched command. */
 function timed(commit: ActorCommit): ActorCommit {
@@ -241,5 +242,41 @@ eachStore('commands', (backend) => {
       { deviceId, commandId: seen.ref.id, expected: { level: 3 }, seen: true },
       { deviceId, commandId: moved.ref.id, expected: { on: false }, seen: false },
     ]);
+  });
+});
+
+eachDatabase('a list of commands by status', (backend) => {
+  it('examines a limited number for each page, loses and repeats none, and is not counted', async () => {
+    const tenantId = newId();
+    const statuses: CommandStatus[] = ['failed', ...Array<CommandStatus>(7).fill('succeeded'), 'failed', 'succeeded'];
+    const commits = statuses.map((status, n) => commandCommit({ tenantId, columns: { status, created_at: n } }));
+    await backend().store.actors.commit(commits);
+    const limited = commandStore(backend().database, { maxExamined: 3 });
+    const pages: string[][] = [];
+    let after: Position | undefined;
+    do {
+      const page = await limited.listAll(tenantId, { deviceIds: undefined, status: 'failed' }, 2, after);
+      pages.push(page.items.map(({ ref }) => ref.id));
+      expect(await page.count()).toBeNull();
+      after = page.next ?? undefined;
+    } while (after);
+    expect(pages.length).toBeGreaterThan(2);
+    expect(pages).toContainEqual([]);
+    expect(pages.flat()).toEqual([commits[8]?.ref.id, commits[0]?.ref.id]);
+  });
+});
+
+eachStore('a list of commands by status', (backend) => {
+  it('is counted only if it has one page', async () => {
+    const tenantId = newId();
+    const commits = [1, 2, 3].map((created_at) =>
+      commandCommit({ tenantId, columns: { status: 'failed', created_at } }),
+    );
+    await backend().store.actors.commit(commits);
+    const filter = { deviceIds: undefined, status: 'failed' as const };
+    const countOf = async (limit: number, after?: Position) =>
+      (await backend().store.commands.listAll(tenantId, filter, limit, after)).count();
+    const first = await backend().store.commands.listAll(tenantId, filter, 2);
+    expect([await countOf(3), await countOf(2), await countOf(2, first.next ?? undefined)]).toEqual([3, null, null]);
   });
 });

@@ -182,7 +182,7 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
       const renamed = ({ moving, ...row }: { moving: object | null }) => ({ row: { ...row, live: moving } });
       expect(await rows('devices')).toEqual([renamed(device)]);
       expect(await rows('commands')).toEqual([waiting, dispatched, late, over].map(renamed));
-      const commands = commandStore(database, 2);
+      const commands = commandStore(database, { batchSize: 2 });
       expect(await commands.open(deviceId)).toEqual([waiting.id, dispatched.id]);
       expect(await commands.deliverable(deviceId)).toEqual([dispatched.id]);
       expect((await commands.awaitingVerification()).map(({ commandId }) => commandId)).toEqual([

@@ -69,7 +69,11 @@ export const commandStore = (session: Session): CommandStore => ({
         const hasStatus = status === undefined || columns.status === status;
         return of === tenantId && isAmong && hasStatus && (columns.created_at as EpochMs) >= since;
       });
-      return mapPage(newestFirst(rows, positionOf, limit, after), storedActor);
+      const page = mapPage(newestFirst(rows, positionOf, limit, after), storedActor);
+      // The database examines a limited number of commands for these filters.
+      const isSelective = status !== undefined || (deviceIds !== undefined && deviceIds.length !== 1);
+      const isCounted = !isSelective || (after === undefined && page.next === null);
+      return isCounted ? page : { ...page, count: async () => null };
     }),
 
   byToken: (tenantId, deviceId, tokenHash) =>

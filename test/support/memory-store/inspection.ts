@@ -127,6 +127,15 @@ export const inspectionStore = (session: Session): InspectionStore => ({
   actors: (tenantId, kind, filter, limit, after) =>
     session.read('inspection.actors', [tenantId, kind, filter, limit, after], actors),
 
+  names: (tenantId, kind, ids) =>
+    session.read('inspection.names', [tenantId, kind, ids], (tables, tenantId, kind, ids) => {
+      const rows = ids.flatMap((id) => tables.actors.get(actorKey({ kind, id })) ?? []);
+      const own = rows.filter((row) => row.tenantId === tenantId);
+      return new Map(
+        own.flatMap((row) => (nameOf(row) === null ? [] : [[row.ref.id, nameOf(row) as string] as const])),
+      );
+    }),
+
   actor: (tenantId, ref) =>
     session.read('inspection.actor', [tenantId, ref], (tables, tenantId, ref) => {
       const row = tables.actors.get(actorKey(ref));

@@ -260,6 +260,7 @@ const inspection: Record<string, Read> = {
       each(kinds, async (kind) => [
         await pages((after) => inspection.actors(tenantId, kind, { quarantined: false }, 3, after)),
         await pages((after) => inspection.actors(tenantId, kind, { states: [[['in', 'dispatched']]] }, 3, after)),
+        await sorted(inspection.names(tenantId, kind, ids(model, kind, 3)).then((names) => [...names])),
         await inspection.timers({ kind, id: model.id(kind, 1) }),
       ]),
     ),

@@ -1,9 +1,11 @@
 import type { commandDevices } from '../../../../src/operations/commands/command-batches.ts';
 import type { ResponseBody } from '../../api/answer-types.ts';
 import { requestJson } from '../../api/client.ts';
+import { IdempotentSender, isOutcomeUnknown } from '../../api/idempotent-sender.ts';
 import type { ChosenAction } from '../../commands/action-fields.tsx';
 import { type CommandRecord, isFinal, titles, toneOfStatus } from '../../commands/stages.ts';
 import { commandHref } from '../../commands/status.tsx';
+import { deviceHref } from '../device-name.tsx';
 import { type BulkControl, type BulkOutcome, failed, runForEach, STOPPED, whenAllowed } from './bulk-run.ts';
 
 /** Devices of one command request (contract §5). */
@@ -11,6 +13,12 @@ const MAX_TARGETS = 500;
 
 export type BulkJob = (deviceIds: readonly string[], control: BulkControl) => Promise<void>;
 type TargetEntry = ResponseBody<typeof commandDevices>['results'][number];
+
+/** Not a failure: the user could select those to send the command again. */
+const unknown = (deviceId: string): BulkOutcome => ({
+  ...{ tone: 'warn', text: 'outcome unknown: the service does not respond', isFinal: true },
+  href: deviceHref(deviceId),
+});
 
 const changed = (text: string): BulkOutcome => ({ tone: 'good', text, isFinal: true });
 
@@ -49,18 +57,27 @@ export const commandJob =
         for (const id of device_ids) report(id, STOPPED);
         continue;
       }
+      const body = { device_ids, action, params };
+      const sender = new IdempotentSender();
       const send = () =>
-        requestJson<ResponseBody<typeof commandDevices>>('POST', '/v1/devices/command', {
-          body: { device_ids, action, params },
-        });
+        sender.send({ text: JSON.stringify(body) }, (key) =>
+          requestJson<ResponseBody<typeof commandDevices>>('POST', '/v1/devices/command', {
+            ...{ body, headers: { 'idempotency-key': key } },
+          }),
+        );
+      // After a lost answer the service returns it: the key is the same.
+      const sendAgain = (thrown: unknown) => {
+        if (!isOutcomeUnknown(thrown) || isStopped()) throw thrown;
+        return whenAllowed(send, isStopped);
+      };
       try {
-        const { results } = await whenAllowed(send, isStopped);
+        const { results } = await whenAllowed(send, isStopped).catch(sendAgain);
         for (const result of results) {
           report(result.device_id, outcomeOfTarget(result));
           if (result.command_id !== undefined) onCommand(result.command_id, result.device_id);
         }
       } catch (thrown) {
-        for (const id of device_ids) report(id, failed(thrown));
+        for (const id of device_ids) report(id, isOutcomeUnknown(thrown) ? unknown(id) : failed(thrown));
       }
     }
   };
