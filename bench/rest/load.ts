@@ -26,6 +26,8 @@ export interface LoopResult {
   bytes: number;
 }
 
+const LIST = '/v1/devices?limit=50';
+
 async function run({ kind, port, token, devices, connections, warmMs, measureMs }: Loop): Promise<LoopResult> {
   const callers = await Promise.all(Array.from({ length: connections }, () => RawConnection.open(port)));
   const begin = performance.now() + warmMs;
@@ -33,7 +35,7 @@ async function run({ kind, port, token, devices, connections, warmMs, measureMs 
   const headers = `Authorization: Bearer ${token}\r\n`;
   const latencies: number[] = [];
   let [total, bytes] = [0, 0];
-  const pages = kind === 'GET /devices, everybody another page' ? await pagesFor(callers, headers) : ['/v1/devices'];
+  const pages = kind === 'GET /devices, everybody another page' ? await pagesFor(callers, headers) : [LIST];
   const send = (caller: RawConnection, at: number, n: number) => {
     if (kind !== 'POST …/command') return caller.get(pages[at % pages.length] as string, headers);
     // Lives for a day, so that nothing expires during the measurement.
@@ -60,12 +62,12 @@ async function run({ kind, port, token, devices, connections, warmMs, measureMs 
 /** A different page of the list for each caller. */
 async function pagesFor(callers: readonly RawConnection[], headers: string): Promise<string[]> {
   const pages: string[] = [];
-  let path = '/v1/devices';
+  let path = LIST;
   for (const caller of callers) {
     pages.push(path);
     const { next_cursor } = JSON.parse((await caller.get(path, headers)).body) as { next_cursor: string | null };
     if (next_cursor === null) break;
-    path = `/v1/devices?cursor=${encodeURIComponent(next_cursor)}`;
+    path = `${LIST}&cursor=${encodeURIComponent(next_cursor)}`;
   }
   return pages;
 }
