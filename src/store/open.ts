@@ -20,7 +20,6 @@ import { sharedOwnership } from './lock/shared-ownership.ts';
 import { SocketLock } from './lock/socket-lock.ts';
 import { connectPglite, connectPostgres } from './postgres/connect.ts';
 import type { Database } from './postgres/database.ts';
-import { DeviceCounts } from './postgres/device-counts.ts';
 import { SCHEMA_LOCK_TIMEOUT_MS } from './postgres/lock-retry.ts';
 import { migrate } from './postgres/migrate.ts';
 import { createStore } from './postgres/store.ts';
@@ -78,7 +77,7 @@ export async function openStoreAndDatabase(
   const database: Database =
     databaseUrl === null ? await connectPglite(join(dataDir, 'db')) : connectPostgres(databaseUrl, { fence });
   try {
-    const store = createStore(database, new DeviceCounts(owner?.generation), fence);
+    const store = createStore(database, owner?.generation, fence);
     await owner?.check?.(store);
     const { waiting } = await migrate(database, {
       shared: fence !== null && fence.allShardsEpoch === null,

@@ -3,27 +3,29 @@ import { shardInSql } from '../../domain/shards.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { DeviceFilter, DeviceRow, DeviceStore, Manifest } from '../contract.ts';
 import { contextField } from './actors.ts';
-import { CoalescedReads } from './coalesced-reads.ts';
+import type { CoalescedReads } from './coalesced-reads.ts';
 import { countRows } from './count-rows.ts';
 import { type Database, idArray, type SqlValue } from './database.ts';
 import type { DeviceCounts } from './device-counts.ts';
 import { keyHistoryOf, validKeys } from './device-keys.ts';
 import { containing, readTags, taggedDevices } from './device-tags.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
+import type { LastActivities, LastActivity } from './last-activity.ts';
 import { connectionsOf, flushPresence, lastSeen } from './presence.ts';
 import { type RowColumns, rowsOfColumns, selectColumns } from './rows-as-columns.ts';
 import { inShards } from './shard-condition.ts';
 
-/** Select list of a `DeviceRow`, with the names of its members. */
+/** Select list of a `DeviceRow` without its last activity, with the names of its members. */
 const members = `d.id, d.context->>'name' as "name", d.device_type as "deviceType", d.category, d.home_id as "homeId",
-  d.room_id as "roomId", d.firmware, d.revoked, d.online, nullif(p.last_seen, 0) as "lastSeen", p.battery,
-  d.created_at as "createdAt", coalesce(d.context->'tags', '[]') as tags`;
-const memberNames = [
-  ...['id', 'name', 'deviceType', 'category', 'homeId', 'roomId', 'firmware', 'revoked', 'online', 'lastSeen'],
-  ...['battery', 'createdAt', 'tags'],
+  d.room_id as "roomId", d.firmware, d.revoked, d.online, d.created_at as "createdAt", coalesce(d.context->'tags', '[]') as tags`;
+const memberNames: readonly (keyof DeviceRow)[] = [
+  ...(['id', 'name', 'deviceType', 'category', 'homeId', 'roomId', 'firmware', 'revoked', 'online'] as const),
+  ...(['createdAt', 'tags'] as const),
 ];
-const listed = `select ${members} from devices d left join presence p on p.device_id = d.id
-  where d.tenant_id = $1 and not d.deleted`;
+const ofTenant = 'where d.tenant_id = $1 and not d.deleted';
+/** Whole rows. */
+const listed = `select ${members}, nullif(p.last_seen, 0) as "lastSeen", p.battery
+  from devices d left join presence p on p.device_id = d.id ${ofTenant}`;
 
 const filterColumns: Readonly<Record<Exclude<keyof DeviceFilter, 'ids' | 'tags' | 'text'>, string>> = {
   homeId: 'home_id',
@@ -74,14 +76,13 @@ interface ListQuery {
 
 function listQuery(filter: DeviceFilter): ListQuery {
   const { text, name, values } = conditions(filter, 5);
-  const page = `${listed} and (d.created_at, d.id) < ($2, $3)${text} order by d.created_at desc, d.id desc limit $4`;
+  const page = `select ${members} from devices d ${ofTenant} and (d.created_at, d.id) < ($2, $3)${text} order by d.created_at desc, d.id desc limit $4`;
   return { page, name, values };
 }
 
 function taggedListQuery(filter: DeviceFilter, tags: readonly string[]): ListQuery {
   const { text, name, values } = conditions(filter, 6);
-  const page = `select ${members} from ${taggedDevices('$5')} left join presence p on p.device_id = d.id
-    where d.tenant_id = $1 and not d.deleted and (t.created_at, t.device_id) < ($2, $3)${text}
+  const page = `select ${members} from ${taggedDevices('$5')} ${ofTenant} and (t.created_at, t.device_id) < ($2, $3)${text}
     order by t.created_at desc, t.device_id desc limit $4`;
   return { page, name: `_tagged${name}`, values: [JSON.stringify(tags), ...values] };
 }
@@ -120,7 +121,13 @@ async function withActivationLock<T>(database: Database, work: () => Promise<T>)
   return (done as unknown as { value: T }).value;
 }
 
-export function deviceStore(database: Database, counts: DeviceCounts, pages = new CoalescedReads()): DeviceStore {
+interface ReadCaches {
+  pages: CoalescedReads;
+  counts: DeviceCounts;
+  activities: LastActivities;
+}
+
+export function deviceStore(database: Database, { pages, counts, activities }: ReadCaches): DeviceStore {
   const ids = async (
     name: string,
     condition: string,
@@ -149,8 +156,17 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
         values: [tenantId, ...descendingStart(after), limit + 1, ...values],
       };
       const key = JSON.stringify([statement.name, ...statement.values]);
-      const [found] = await pages.read(key, () => database.read<{ columns: RowColumns<DeviceRow> }>(statement));
-      const rows = found === undefined ? [] : rowsOfColumns(found.columns);
+      const rows = await pages.read(key, async () => {
+        const [found] = await database.read<{ columns: RowColumns<Omit<DeviceRow, keyof LastActivity>> }>(statement);
+        const { columns } = found ?? {};
+        if (columns?.id == null) return [];
+        const active = await activities.of(columns.id, (missing) => lastSeen(database, missing));
+        return rowsOfColumns<DeviceRow>({
+          ...columns,
+          lastSeen: active.map(({ lastSeen: at }) => at),
+          battery: active.map(({ battery }) => battery),
+        });
+      });
       return pageOf(rows, limit, ({ createdAt, id }) => ({ createdAt, id }));
     },
 
@@ -248,7 +264,7 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
       }));
     },
 
-    flushPresence: (rows) => flushPresence(database, rows),
+    flushPresence: (rows) => activities.during(rows, () => flushPresence(database, rows)),
     lastSeen: (wanted) => lastSeen(database, wanted),
     connections: (deviceId) => connectionsOf(database, deviceId),
     online(shards) {

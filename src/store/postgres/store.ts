@@ -18,6 +18,7 @@ import { firmwareSigningStore } from './firmware-signing.ts';
 import { idempotencyStore } from './idempotency.ts';
 import { identityStore } from './identity.ts';
 import { inspectionStore } from './inspection.ts';
+import { LastActivities } from './last-activity.ts';
 import { memberStore } from './members.ts';
 import { agentMemoryStore } from './memories.ts';
 import { planStore } from './plans.ts';
@@ -29,12 +30,15 @@ import { sessionTokenStore } from './session-tokens.ts';
 import { userSessionStore } from './user-sessions.ts';
 
 /** The store on a migrated database; closing it closes the database. Group commits are checked by `fence`. */
-export function createStore(database: Database, counts = new DeviceCounts(), fence: Fence | null = null): Store {
-  const reads = new CoalescedReads();
+/** `generation` changes when tenants are added to this process. */
+export function createStore(database: Database, generation = () => 0, fence: Fence | null = null): Store {
+  const counts = new DeviceCounts(generation);
+  const activities = new LastActivities(generation);
+  const pages = new CoalescedReads();
   const artifactFiles = databaseArtifactFiles(database);
   return {
     actors: actorStore(database, counts, fence),
-    devices: deviceStore(database, counts, reads),
+    devices: deviceStore(database, { pages, counts, activities }),
     deviceCas: deviceCaStore(database),
     commands: commandStore(database),
     plans: planStore(database),
@@ -59,7 +63,10 @@ export function createStore(database: Database, counts = new DeviceCounts(), fen
     userSessions: userSessionStore(database),
     batchesInFlight: database.embedded ? 1 : 2,
     preparedStatements: () => database.preparedStatements,
-    sizes: () => ({ ...database.sizes(), ...counts.sizes(), ...reads.sizes(), ...artifactFiles.sizes() }),
+    sizes: () => ({
+      ...{ ...database.sizes(), ...counts.sizes(), ...activities.sizes(), ...pages.sizes() },
+      ...artifactFiles.sizes(),
+    }),
 
     async ping(timeoutMs) {
       let timer: NodeJS.Timeout | undefined;
