@@ -38,7 +38,10 @@ export function makeSignInServices(
     authenticate: async (credential, context) => identity().authenticate(credential, context),
     signToken: (token) => signToken(tokenKey, token, referenceOf(clock)),
     sealedCache,
-    cookieSessions: makeCookieSessions({ sealedCache, clock, invalidations }),
+    cookieSessions: makeCookieSessions({
+      ...{ sealedCache, clock, invalidations },
+      isComplete: () => parts.cache.isComplete(),
+    }),
     csrf: makeCsrfTokens(sealer),
     handshakes: new Handshakes({ sealedCache, clock }),
   };

@@ -50,6 +50,8 @@ export interface CookieSessions extends SizeReporter {
   /** Whether the session was found before: finding it again does not count as an attempt to guess one. */
   isCached(secret: string): boolean;
   close(secret: string): Promise<void>;
+  /** False while a session that is not found may exist, because the cache lacks what other processes have opened. */
+  isComplete(): boolean;
 }
 
 const SECRET = /^[A-Za-z0-9_-]{43}$/;
@@ -72,10 +74,12 @@ export function makeCookieSessions({
   sealedCache,
   clock,
   invalidations = makeLocalInvalidationBus(),
+  isComplete = () => true,
 }: {
   sealedCache: SealedCache;
   clock: Clock;
   invalidations?: InvalidationBus;
+  isComplete?: () => boolean;
 }): CookieSessions {
   const cached = new LRUCache<string, CookieSession>({ max: MAX_CACHED_SESSIONS, ttl: invalidations.entryLifeMs });
   // Uses the same clock as token verification.
@@ -129,6 +133,7 @@ export function makeCookieSessions({
     },
     sizes: () => ({ cookie_sessions: cached.size }),
     isCached: (secret) => cached.has(fingerprint(secret)),
+    isComplete,
     async close(secret) {
       const name = fingerprint(secret);
       forget(name);

@@ -117,16 +117,24 @@ export const logout = operation({
   needs: ['cookieSessions', 'userSessions'],
   async run({ userSessions, cookieSessions }, { caller }) {
     const secret = caller.cookies?.session ?? null;
+    const wasComplete = cookieSessions.isComplete();
     const session = secret === null ? null : await cookieSessions.find(secret);
     const tokens = new Map(
       [caller.token, session?.token].flatMap((token) => (token ? [[token.id, token] as const] : [])),
     );
     for (const token of tokens.values()) await userSessions.end(token);
     if (secret === null) return done({ body: { status: 'logged_out' as const } });
+    // Its entry is not enough: another process writes it again if Redis comes back empty. Nothing but its token ends it.
+    const isUnknown = session === null && !(wasComplete && cookieSessions.isComplete());
+    if (isUnknown) return refuse('STORE_UNAVAILABLE', SESSION_UNKNOWN, { retryAfterS: CACHE_RETRY_S });
     await cookieSessions.close(secret);
     return done({ body: { status: 'logged_out' as const }, cookies: [clearCookie('session'), clearCookie('csrf')] });
   },
 });
+
+const SESSION_UNKNOWN =
+  'The session cannot be ended, because the cache of sessions does not answer. You may still be signed in: try again later.';
+const CACHE_RETRY_S = 5;
 
 const clearCookie = (name: CookieChange['name']): CookieChange => ({ name, value: null, until: null });
 
@@ -182,7 +190,7 @@ export const openCookieSession = operation({
  * The holder of the new session. A text that is not a valid sign-in link is verified as a token; failures are counted.
  */
 async function sessionHolderFor(
-  services: Pick<Services, 'agentTokens' | 'authenticate' | 'revocations' | 'sealedCache'>,
+  services: Pick<Services, 'agentTokens' | 'authenticate' | 'clock' | 'revocations' | 'sealedCache'>,
   given: string,
   caller: Caller,
 ): Promise<Outcome<LinkHolder>> {

@@ -1,5 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
+import { referenceOf } from '../../domain/clock.ts';
 import { done, refuse } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import { type SessionHolder, scopesSchema } from '../../services/cookie-sessions.ts';
@@ -68,7 +69,7 @@ export const showSignInLink = operation({
   needs: ['agentTokens', 'revocations', 'sealedCache', 'users'],
   async run(services, { input: { code } }) {
     const stored = CODE.test(code) ? await services.sealedCache.get(keyOf(code)) : null;
-    const holder = stored === null ? null : await validHolder(services, stored);
+    const holder = stored === null ? null : await validHolder(services, code, stored);
     const user = holder === null ? null : await services.users.get(holder.userId);
     if (holder === null || user === null || isSignedOut(user, holder.token)) {
       return refuse('NOT_FOUND', 'The link was already used or is older than 10 minutes.');
@@ -82,20 +83,26 @@ export const showSignInLink = operation({
  * or expired, or its token was revoked or presented at `/mcp`.
  */
 export async function redeemSignInLink(
-  services: Pick<Services, 'sealedCache' | 'agentTokens' | 'revocations'>,
+  services: Pick<Services, 'sealedCache' | 'agentTokens' | 'clock' | 'revocations'>,
   code: string,
 ): Promise<LinkHolder | null> {
   const stored = CODE.test(code) ? await services.sealedCache.take(keyOf(code)) : null;
-  return stored === null ? null : validHolder(services, stored);
+  const holder = stored === null ? null : await validHolder(services, code, stored);
+  // In the store as well: the process that made the link writes its entry again when Redis comes back empty.
+  if (holder !== null) await services.revocations.add(keyOf(code), referenceOf(services.clock) + LINK_LIFE_S * 1000);
+  return holder;
 }
 
 async function validHolder(
   { agentTokens, revocations }: Pick<Services, 'agentTokens' | 'revocations'>,
+  code: string,
   stored: string,
 ): Promise<LinkHolder | null> {
+  if (await revocations.has(keyOf(code))) return null;
   const holder = linkHolder.parse(JSON.parse(stored));
   const { userId, token } = holder;
   return (await someInChain(token, revocations.has)) || (await agentTokens.has(userId, token)) ? null : holder;
 }
 
+/** The key of its entry in the cache, and its id among the revoked tokens once it was used. */
 const keyOf = (code: string): string => `sign-in link:${hash('sha256', code)}`;

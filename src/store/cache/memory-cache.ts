@@ -83,6 +83,10 @@ export class MemoryCache implements Cache {
     return true;
   }
 
+  isComplete(): boolean {
+    return true;
+  }
+
   async close(): Promise<void> {
     this.#entries.clear();
     this.#subscriptions.clear();

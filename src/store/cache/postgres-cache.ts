@@ -106,6 +106,11 @@ export class PostgresCache implements Cache {
     return this.#notifications.listening && !this.#failing;
   }
 
+  /** Without the database each read throws. */
+  isComplete(): boolean {
+    return true;
+  }
+
   /** To be called before the database is closed. */
   async close(): Promise<void> {
     this.#closed = true;

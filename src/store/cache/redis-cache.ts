@@ -131,6 +131,10 @@ export class RedisCache implements Cache {
     return !this.#disconnected;
   }
 
+  isComplete(): boolean {
+    return !this.#disconnected;
+  }
+
   /** Number of changes to send to Redis after a reconnect. */
   get unsyncedCount(): number {
     return this.#unsynced.size;

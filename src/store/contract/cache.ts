@@ -29,5 +29,7 @@ export interface Cache extends SizeReporter {
   ): Promise<() => Promise<void>>;
   /** False while the server is unavailable; Redis is then replaced by the entries of this process. */
   healthy(): boolean;
+  /** False while entries that other processes have made, or this one before its start, may be missing. */
+  isComplete(): boolean;
   close(): Promise<void>;
 }

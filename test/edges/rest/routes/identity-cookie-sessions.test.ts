@@ -138,6 +138,42 @@ describe('a cookie session', () => {
     expect((await me()).status).toBe(401);
   });
 
+  it('is not reported as ended while it may be unknown to this process only', async () => {
+    await open();
+    const headers = { 'x-csrf-token': await csrf() };
+    const known = browser.cookies.get('twinkeep_session') ?? '';
+    service.services.cache.isComplete = () => false;
+    browser.cookies.set('twinkeep_session', 'A'.repeat(43));
+    const refused = await browser.request('POST', '/v1/auth/logout');
+    expect([refused.status, refused.body.code, refused.headers.get('retry-after')]).toEqual([
+      ...[503, 'STORE_UNAVAILABLE', '5'],
+    ]);
+    expect(browser.cookies.get('twinkeep_session')).toBe('A'.repeat(43));
+    browser.cookies.set('twinkeep_session', known);
+    expect((await browser.request('POST', '/v1/auth/logout', { headers })).status).toBe(200);
+    browser.cookies.set('twinkeep_session', known);
+    expect((await me()).status).toBe(401);
+    expect((await service.call('POST', '/v1/auth/logout', {})).status).toBe(200);
+  });
+
+  it('is opened once by a sign-in link, also if the entry of the link is written to the cache again', async () => {
+    const { cache } = service.services;
+    const written: Parameters<typeof cache.set>[] = [];
+    const { set } = cache;
+    cache.set = (...entry) => {
+      written.push(entry);
+      return set.apply(cache, entry);
+    };
+    const { url } = (await service.call('POST', '/v1/auth/link', { token, body: {} })).body;
+    const link = `${url}`.split('sign-in=')[1] ?? '';
+    const [entry] = written;
+    expect((await open(link)).status).toBe(204);
+    if (entry !== undefined) await cache.set(...entry);
+    expect((await open(link)).body.code).toBe('UNAUTHENTICATED');
+    const shown = await browser.request('GET', '/v1/auth/link', { headers: { 'x-sign-in-link': link } });
+    expect(shown.status).toBe(404);
+  });
+
   it('has exactly the permissions of its token: scopes and platform administration', async () => {
     await open(await service.token('ada', { scope: 'read:devices' }));
     const outcome = await service.services.cookieSessions.find(browser.cookies.get('twinkeep_session') ?? '');
