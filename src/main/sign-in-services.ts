@@ -43,7 +43,7 @@ export function makeSignInServices(
       isComplete: () => parts.cache.isComplete(),
     }),
     csrf: makeCsrfTokens(sealer),
-    handshakes: new Handshakes({ sealedCache, clock }),
+    handshakes: new Handshakes({ sealedCache, cache: parts.cache, clock }),
   };
 }
 

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { Clock } from '../domain/clock.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import { uuid } from '../domain/uuid-schema.ts';
+import type { Cache } from '../store/contract.ts';
 import { scopesSchema } from './cookie-sessions.ts';
 import { KeyedLocks } from './keyed-locks.ts';
 import type { SealedCache } from './sealed-cache.ts';
@@ -55,11 +56,14 @@ const keyOf = (code: string): string => `handshake:${hash('sha256', code, 'base6
 /** The sign-ins of command lines that wait for a person's approval, sealed in the cache. */
 export class Handshakes {
   readonly #sealedCache: SealedCache;
+  readonly #claims: Pick<Cache, 'add' | 'delete'>;
   readonly #clock: Clock;
   readonly #locks = new KeyedLocks();
 
-  constructor({ sealedCache, clock }: { sealedCache: SealedCache; clock: Clock }) {
+  constructor(parts: { sealedCache: SealedCache; cache: Pick<Cache, 'add' | 'delete'>; clock: Clock }) {
+    const { sealedCache, cache, clock } = parts;
     this.#sealedCache = sealedCache;
+    this.#claims = cache;
     this.#clock = clock;
   }
 
@@ -103,10 +107,23 @@ export class Handshakes {
         return { answer: refuse('FORBIDDEN', 'The verifier does not belong to this sign-in.') };
       }
       if (this.#hasEnded(found)) return { answer: handshakeExpired() };
-      if (found.grant === null) return { answer: done(null) };
-      const answer = await redeem(found.grant);
-      return { next: { ...found, grant: null, over: true }, answer };
+      const { grant } = found;
+      if (grant === null) return { answer: done(null) };
+      const answer = await this.#claimed(code, () => redeem(grant));
+      return answer === null ? { answer: handshakeExpired() } : { next: { ...found, grant: null, over: true }, answer };
     });
+  }
+
+  /** Null if another process redeems the grant or has redeemed it: the lock of the code is of this process alone. */
+  async #claimed<T>(code: string, work: () => Promise<T>): Promise<T | null> {
+    const claim = `handshake claim:${hash('sha256', code, 'base64url')}`;
+    if (!(await this.#claims.add(claim, '', RETENTION_MS))) return null;
+    try {
+      return await work();
+    } catch (error) {
+      await this.#claims.delete(claim);
+      throw error;
+    }
   }
 
   /** Read-modify-write under the lock of the code. Writes only if `change` returns `next`. */

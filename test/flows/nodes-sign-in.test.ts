@@ -72,6 +72,24 @@ describe.runIf(inject('postgresUrl'))('sign-ins over three nodes', () => {
       expect(me.body.user.ext_id).toBe('grace');
     });
 
+    it('a command line gets one token, also if it polls all nodes at once', async () => {
+      const [first, second] = three();
+      const [code, verifier] = [randomBytes(32).toString('base64url'), randomBytes(32).toString('base64url')];
+      const browser = browserAt(first.url);
+      await browser.request('POST', '/v1/auth/session', { body: { token: await running.token('katherine') } });
+      const challenge = hash('sha256', verifier, 'base64url');
+      await movedTo(second, browser).request('GET', `/v1/auth/cli?code=${code}&challenge=${challenge}`);
+      const headers = { 'x-csrf-token': (await browser.request('GET', '/v1/auth/csrf')).body.csrf_token };
+      const body = { code, user_code: userCodeOf(code) };
+      expect((await browser.request('POST', '/v1/auth/cli/approve', { body, headers })).status).toBe(200);
+      const polled = await Promise.all(
+        [...three(), ...three(), ...three()].map(({ url }) =>
+          makeApiClient(url, '').get(`/v1/auth/handshake/${code}`, { 'x-handshake-verifier': verifier }),
+        ),
+      );
+      expect(polled.map(({ status }) => status).sort()).toEqual([200, ...Array.from({ length: 8 }, () => 410)]);
+    });
+
     it('a browser starts a sign-in with the provider at one node, and ends it at another', async () => {
       const [first, second, third] = three();
       const browser = browserAt(first.url);
