@@ -3,6 +3,7 @@ import { createContext, type ReactNode, useContext, useEffect, useState } from '
 import { atLeast, type Role } from '../../src/domain/roles.ts';
 import type { Me } from './api/answer-types.ts';
 import { forgetCsrf, ME_PATH, requestJson, subscribeToSignOut } from './api/client.ts';
+import { Problem } from './api/problem.ts';
 import { useGet } from './api/queries.ts';
 import { discardLink, SignIn } from './shell/sign-in.tsx';
 import { Welcome } from './shell/welcome.tsx';
@@ -15,6 +16,8 @@ export interface ConsoleSession {
   /** Whether the user has at least this role. Requests beyond it are not sent, because the attempts would be audited. */
   may(role: Role): boolean;
   signOut(): Promise<void>;
+  /** Why the last attempt to sign out has failed; null if none has. */
+  signOutProblem: Problem | null;
 }
 
 const SessionContext = createContext<ConsoleSession | null>(null);
@@ -25,10 +28,15 @@ export function useSession(): ConsoleSession {
   return session;
 }
 
+/** Null for a session that is over already. */
+const problemOf = (thrown: unknown): Problem | null =>
+  thrown instanceof Problem && thrown.status !== 401 ? thrown : null;
+
 /** Shows the sign-in or welcome page until the user is signed in and has a tenant, and then provides the session. */
 export function SessionGate({ children }: { children: ReactNode }) {
   const queries = useQueryClient();
   const [isOver, setOver] = useState(false);
+  const [signOutProblem, setSignOutProblem] = useState<Problem | null>(null);
   const query = useGet<Me>(ME_PATH, isOver ? {} : { refetchIntervalMs: 60_000 });
   const { data: me, error, isPending, dataUpdatedAt, refetch } = query;
   useEffect(() => subscribeToSignOut(() => setOver(true)), []);
@@ -54,11 +62,12 @@ export function SessionGate({ children }: { children: ReactNode }) {
   const { role } = me.user;
   const platform = me.platform_admin === true;
   const session: ConsoleSession = {
-    ...{ me, role, platform },
+    ...{ me, role, platform, signOutProblem },
     may: (needed) => atLeast(role, needed),
     async signOut() {
-      await requestJson('POST', '/v1/auth/logout', { body: {} }).catch(() => {});
-      await reloadSession();
+      const problem = await requestJson('POST', '/v1/auth/logout', { body: {} }).then(() => null, problemOf);
+      setSignOutProblem(problem);
+      if (problem === null) await reloadSession();
     },
   };
   return (

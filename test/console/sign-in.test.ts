@@ -46,6 +46,27 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     await close();
   });
 
+  it('shows that signing out has failed, and does not appear signed out', async () => {
+    const { token } = await at.owner();
+    const { page, open, close } = await openConsolePage(browser, at, { token, fresh: true, expects: [503] });
+    await open('');
+    const refusal = { status: 503, code: 'STORE_UNAVAILABLE', detail: 'The store does not answer. Try again later.' };
+    await page.route('**/v1/auth/logout', (route) =>
+      route.fulfill({ status: 503, contentType: 'application/problem+json', json: refusal }),
+    );
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page
+      .getByRole('alert')
+      .getByText('Signing out failed: The store does not answer. Try again later.')
+      .waitFor();
+    await page.getByRole('heading', home).waitFor();
+    await page.unroute('**/v1/auth/logout');
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByLabel('Your token').waitFor();
+    expect((await page.context().request.get(`${at.url}/v1/auth/me`)).status()).toBe(401);
+    await close();
+  });
+
   it('explains that a token is invalid', async () => {
     const { page, open, close } = await openConsolePage(browser, at);
     await open('');

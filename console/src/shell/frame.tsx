@@ -3,7 +3,7 @@ import { Link, Redirect, Route, Switch, useLocation } from 'wouter';
 import { useWaitingConfirmations, WaitingBadge } from '../confirmations/waiting-badge.tsx';
 import { type PageEntry, pageEntries } from '../page-entries.ts';
 import { useSession } from '../session.tsx';
-import { Empty, Loading } from '../ui/feedback.tsx';
+import { Empty, Loading, Note } from '../ui/feedback.tsx';
 import { Icon, Mark } from '../ui/icons.tsx';
 import { ConnectionBanner, ConnectionStatus } from './connection-status.tsx';
 import { ErrorBoundary } from './error-boundary.tsx';
@@ -28,7 +28,7 @@ const groups = ['Operate', 'Govern', 'Platform'] as const;
 
 /** Frame of all pages: menu, signed-in user and connection status. */
 export function PageFrame() {
-  const { me, may, platform, signOut } = useSession();
+  const { me, may, platform, signOut, signOutProblem } = useSession();
   const [path] = useLocation();
   const [open, setOpen] = useState(false);
   const main = useRef<HTMLElement>(null);
@@ -133,6 +133,7 @@ export function PageFrame() {
       </header>
       <main id="content" ref={main} tabIndex={-1}>
         <ConnectionBanner />
+        {signOutProblem !== null && <Note tone="bad">Signing out failed: {signOutProblem.message}</Note>}
         <ErrorBoundary key={path}>
           <Suspense fallback={<Loading what="Loading" />}>
             <Switch>
