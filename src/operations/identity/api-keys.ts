@@ -177,24 +177,27 @@ export const createApiKey = operation({
     const missing = restriction === null ? null : await missingNamed(store, tenantOf(caller), restriction);
     if (missing !== null) return notFound(missing);
     return withMembersLock(services, caller, 'shared', async ({ id: userId }) => {
-      if ((await store.keys.live(userId, now)).length >= MAX_KEYS_PER_USER) {
-        return refuse('CONFLICT', `You have ${MAX_KEYS_PER_USER} keys, the maximum: revoke some first.`);
-      }
-      const { key, prefix, hash } = newApiKey();
-      const answer = { body: { status: 'created' as const, key, prefix, name: input.name } };
-      const created: ApiKey = {
-        ...{ prefix, hash, userId, expiresAt },
-        tenantId: tenantOf(caller),
-        name: input.name,
-        scopes: storedScopesOf(scopes.value),
-        roleCap: 'admin',
-        restriction,
-        createdAt: now,
-        lastUsedAt: null,
-        ...{ revokedAt: null, graceUntil: null, replacedBy: null, replaces: null },
-      };
-      await store.keys.insert(created, idempotent?.toRow(answer, keySubject(prefix)));
-      return done(answer);
+      // One at a time, so that keys that are requested together are counted.
+      return services.locks.exclusive(`keys of ${userId}`, async () => {
+        if ((await store.keys.live(userId, now)).length >= MAX_KEYS_PER_USER) {
+          return refuse('CONFLICT', `You have ${MAX_KEYS_PER_USER} keys, the maximum: revoke some first.`);
+        }
+        const { key, prefix, hash } = newApiKey();
+        const answer = { body: { status: 'created' as const, key, prefix, name: input.name } };
+        const created: ApiKey = {
+          ...{ prefix, hash, userId, expiresAt },
+          tenantId: tenantOf(caller),
+          name: input.name,
+          scopes: storedScopesOf(scopes.value),
+          roleCap: 'admin',
+          restriction,
+          createdAt: now,
+          lastUsedAt: null,
+          ...{ revokedAt: null, graceUntil: null, replacedBy: null, replaces: null },
+        };
+        await store.keys.insert(created, idempotent?.toRow(answer, keySubject(prefix)));
+        return done(answer);
+      });
     });
   },
 });

@@ -134,6 +134,12 @@ describe('a new key', () => {
     expect((await create(owner.token)).status).toBe(201);
   });
 
+  it('is counted also when many are requested together', async () => {
+    const answers = await Promise.all(Array.from({ length: 110 }, () => create(owner.token)));
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(100);
+    expect(answers.filter(({ body }) => body.code === 'CONFLICT')).toHaveLength(10);
+  });
+
   it('is refused to a user without a tenant, and in a suspended tenant', async () => {
     expect(answer(await create(await service.token('nobody')))).toEqual([403, 'TENANT_REQUIRED']);
     const { key } = await newKey();
