@@ -3,7 +3,7 @@ import type { Presence } from '../../src/actors/presence.ts';
 import type { Log } from '../../src/domain/log.ts';
 import { connack, credentials, Device } from '../edges/mqtt/client.ts';
 import { eventually } from '../support/clock.ts';
-import { eachDeployment, makePostgresDeployment } from '../support/deployment.ts';
+import { eachDeployment, makePostgresDeployment, oneDeployment } from '../support/deployment.ts';
 import { register, waitForCommand } from '../support/device.ts';
 import { deviceOf, mqttPortOf, rawClientOptions } from '../support/raw-device.ts';
 import { startService, type TestService } from '../support/service.ts';
@@ -108,7 +108,7 @@ eachDeployment('a host whose clock is stepped', (deployment) => {
   });
 });
 
-eachDeployment('a successor process', (deployment) => {
+oneDeployment('a successor process', (deployment) => {
   it('accepts a device with a slow clock at once, but no token that opened an earlier session', async () => {
     const first = await startService(deployment().env);
     const device = deviceOf(await register(await first.owner()));

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Device } from '../../src/device/device.ts';
 import { eventually } from '../support/clock.ts';
-import { eachDeployment } from '../support/deployment.ts';
+import { oneDeployment } from '../support/deployment.ts';
 import { connect, register, waitForCommand } from '../support/device.ts';
 import { type ApiClient, type ApiResponse, startService, type TestService } from '../support/service.ts';
 
@@ -129,7 +129,7 @@ describe('a pending confirmation', () => {
   });
 });
 
-eachDeployment('a pending confirmation after a restart', (deployment) => {
+oneDeployment('a pending confirmation after a restart', (deployment) => {
   it('keeps its deadline, requester and policy; the device gets the command after approval', async () => {
     let at = await startService(deployment().env);
     const owner = await at.owner('owner');

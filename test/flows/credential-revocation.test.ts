@@ -4,7 +4,7 @@ import { connectAsync, type MqttClient } from 'mqtt';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { eventually } from '../support/clock.ts';
-import { eachDeployment } from '../support/deployment.ts';
+import { oneDeployment } from '../support/deployment.ts';
 import { mqttPortOf } from '../support/raw-device.ts';
 import { type ApiClient, startService, type TestService } from '../support/service.ts';
 
@@ -64,7 +64,7 @@ async function member(at: TestService, owner: Owner, role: string): Promise<ApiC
   return { ...who, userId: user.id };
 }
 
-eachDeployment('a connection', (deployment) => {
+oneDeployment('a connection', (deployment) => {
   let at: TestService;
   let owner: Owner;
   beforeAll(async () => {
@@ -169,7 +169,7 @@ eachDeployment('a connection', (deployment) => {
   });
 });
 
-eachDeployment('after a restart', (deployment) => {
+oneDeployment('after a restart', (deployment) => {
   it('keys, their last use, invitations and tokens presented at /mcp are unchanged', async () => {
     let at = await startService(deployment().env);
     const owner = await at.owner('ada');

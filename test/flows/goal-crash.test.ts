@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Device } from '../../src/device/device.ts';
 import { eventually } from '../support/clock.ts';
 import type { CrashPoint } from '../support/crashing-store.ts';
-import { eachDeployment } from '../support/deployment.ts';
+import { oneDeployment } from '../support/deployment.ts';
 import { connect, register } from '../support/device.ts';
 import { makeApiClient } from '../support/service.ts';
 import { type SidecarStream, startSidecar, type TestSidecar } from '../support/sidecar.ts';
@@ -24,7 +24,7 @@ const faults: CrashPoint[] = [
   { at: 'committed', of: 'plan', skip: 1 },
 ];
 
-eachDeployment('a goal whose service is killed while it runs', (deployment) => {
+oneDeployment('a goal whose service is killed while it runs', (deployment) => {
   let ports: Ports;
   let service: ServiceProcess;
   let sidecar: TestSidecar;
@@ -97,7 +97,7 @@ eachDeployment('a goal whose service is killed while it runs', (deployment) => {
     await service.active;
   }
 
-  it.each(deployment.share(faults))(
+  it.each(faults)(
     'continues after a kill when commit $skip of its plan was $at: no step twice, none left out',
     async (fault) => {
       did.length = 0;

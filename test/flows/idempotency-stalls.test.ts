@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { CommitUnknown, type Store } from '../../src/store/contract.ts';
 import { Random } from '../simulation/world/random.ts';
 import { eventually } from '../support/clock.ts';
-import { eachDeployment } from '../support/deployment.ts';
+import { oneDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
 import { type ApiResponse, startService, type TestService } from '../support/service.ts';
 
@@ -48,7 +48,7 @@ function stalling(chance: () => number) {
   };
 }
 
-eachDeployment('requests with a key while commits stall at random', (deployment) => {
+oneDeployment('requests with a key while commits stall at random', (deployment) => {
   const random = new Random(`${SEED}`);
   const chance = () => random.float();
   const stalls = stalling(chance);

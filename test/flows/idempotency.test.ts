@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type ActorCommit, type CommitOptions, CommitUnknown, type Store } from '../../src/store/contract.ts';
 import { eventually } from '../support/clock.ts';
-import { eachDeployment } from '../support/deployment.ts';
+import { oneDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
 import { type ApiResponse, startService, type TestService } from '../support/service.ts';
 
@@ -47,7 +47,7 @@ class SlowStore {
   }
 }
 
-eachDeployment('a commit that takes longer than its caller waits', (deployment) => {
+oneDeployment('a commit that takes longer than its caller waits', (deployment) => {
   const slow = new SlowStore();
   let at: TestService;
   let owner: Awaited<ReturnType<TestService['owner']>>;

@@ -5,7 +5,7 @@ import { keyId } from '../../src/domain/sealing.ts';
 import { PLATFORM_SCOPE } from '../../src/services/tokens.ts';
 import { runCliInProcess } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';
-import { eachDeployment } from '../support/deployment.ts';
+import { oneDeployment } from '../support/deployment.ts';
 import { connect, register, waitForCommand } from '../support/device.ts';
 import { type ApiClient, type ApiResponse, startService, type TestService } from '../support/service.ts';
 import { freePorts, type Ports, serve } from '../support/spawn-service.ts';
@@ -25,7 +25,7 @@ const idOf = ({ MASTER_KEY }: Keys): string => keyId(Buffer.from(MASTER_KEY, 'ba
 const publicOf = (jwk: string): string => (JSON.parse(jwk) as { x: string }).x;
 
 // The order of docs/operations.md, "Change the keys".
-eachDeployment('a change of all keys, twice', (deployment) => {
+oneDeployment('a change of all keys, twice', (deployment) => {
   const [first, second, third] = [newKeys(), newKeys(), newKeys()];
   let ports: Ports;
   let at: TestService | undefined;

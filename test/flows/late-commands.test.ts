@@ -3,7 +3,7 @@ import type { ActorKind } from '../../src/machines/outputs.ts';
 import type { PlanContext } from '../../src/machines/plan-types.ts';
 import { type ActorCommit, CommitUnknown, type Store, StoreUnavailable } from '../../src/store/contract.ts';
 import { eventually } from '../support/clock.ts';
-import { eachDeployment } from '../support/deployment.ts';
+import { oneDeployment } from '../support/deployment.ts';
 import { connect, register } from '../support/device.ts';
 import { recordingLog } from '../support/lock-parts.ts';
 import { startService, type TestService } from '../support/service.ts';
@@ -98,7 +98,7 @@ class HeldTurns {
   });
 }
 
-eachDeployment('a decision concurrent with a revocation or a suspension', (deployment) => {
+oneDeployment('a decision concurrent with a revocation or a suspension', (deployment) => {
   const turns = new HeldTurns();
   const { log, lines } = recordingLog();
   const options = { wrapStore: turns.around, log, limits: { runtime: { deviceTimeoutMs: 200 } } };

@@ -7,7 +7,7 @@ import type { JsonObject } from '../../src/domain/values.ts';
 import { schemaViolation } from '../support/asyncapi-validation.ts';
 import { eventually } from '../support/clock.ts';
 import type { CrashPoint } from '../support/crashing-store.ts';
-import { eachDeployment } from '../support/deployment.ts';
+import { oneDeployment } from '../support/deployment.ts';
 import { connect, register } from '../support/device.ts';
 import { type ApiClient, type ApiResponse, makeApiClient, startService, type TestService } from '../support/service.ts';
 import { freePorts, newOwner, type Ports, type ServiceProcess, startServiceProcess } from '../support/spawn-service.ts';
@@ -158,7 +158,7 @@ const faults: CrashPoint[] = [
   { at: 'decided', of: 'step', skip: 0 },
 ];
 
-eachDeployment('a plan whose service is killed while it runs', (deployment) => {
+oneDeployment('a plan whose service is killed while it runs', (deployment) => {
   let ports: Ports;
   let service: ServiceProcess;
   let owner: Owner;
@@ -191,29 +191,26 @@ eachDeployment('a plan whose service is killed while it runs', (deployment) => {
     await service.active;
   }
 
-  it.each(deployment.share(faults))(
-    'continues after a kill when $of $skip was $at: no step twice, none left out',
-    async (fault) => {
-      lights.did.length = 0;
-      lights.broken.clear();
-      lights.broken.add('d');
-      await service.armCrash(fault);
-      const { step } = lights;
-      const steps = [
-        step.call(lights, 'a'),
-        step.call(lights, 'b', 'a'),
-        step.call(lights, 'c', 'a'),
-        step.call(lights, 'd', 'b', 'c'),
-      ];
-      const [id] = await Promise.all([post(steps), restarted()]);
-      const plan = await planWith(owner, id, 'rolled_back');
-      expect(plan.steps.map(({ status }: { status: string }) => status)).toEqual([
-        ...['compensated', 'compensated', 'compensated', 'failed'],
-      ]);
-      expect([...lights.did].sort()).toEqual(['a off', 'a on', 'b off', 'b on', 'c off', 'c on', 'd on']);
-      expect([lights.did[0], lights.did[3], lights.did[6]]).toEqual(['a on', 'd on', 'a off']);
-      const { commands } = (await owner.get(`/v1/device/${lights.ids.get('b')}/commands?limit=2`)).body;
-      expect(commands.map(({ action }: { action: string }) => action).sort()).toEqual(['turn_off', 'turn_on']);
-    },
-  );
+  it.each(faults)('continues after a kill when $of $skip was $at: no step twice, none left out', async (fault) => {
+    lights.did.length = 0;
+    lights.broken.clear();
+    lights.broken.add('d');
+    await service.armCrash(fault);
+    const { step } = lights;
+    const steps = [
+      step.call(lights, 'a'),
+      step.call(lights, 'b', 'a'),
+      step.call(lights, 'c', 'a'),
+      step.call(lights, 'd', 'b', 'c'),
+    ];
+    const [id] = await Promise.all([post(steps), restarted()]);
+    const plan = await planWith(owner, id, 'rolled_back');
+    expect(plan.steps.map(({ status }: { status: string }) => status)).toEqual([
+      ...['compensated', 'compensated', 'compensated', 'failed'],
+    ]);
+    expect([...lights.did].sort()).toEqual(['a off', 'a on', 'b off', 'b on', 'c off', 'c on', 'd on']);
+    expect([lights.did[0], lights.did[3], lights.did[6]]).toEqual(['a on', 'd on', 'a off']);
+    const { commands } = (await owner.get(`/v1/device/${lights.ids.get('b')}/commands?limit=2`)).body;
+    expect(commands.map(({ action }: { action: string }) => action).sort()).toEqual(['turn_off', 'turn_on']);
+  });
 });

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Store } from '../../src/store/contract.ts';
 import { eventually } from '../support/clock.ts';
-import { eachDeployment } from '../support/deployment.ts';
+import { oneDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
 import { connectRawDevice } from '../support/raw-device.ts';
 import { startService } from '../support/service.ts';
@@ -22,7 +22,7 @@ const spoiling = (store: Store, victim: () => string): Store => ({
   },
 });
 
-eachDeployment('an actor that fails three times in a minute', (deployment) => {
+oneDeployment('an actor that fails three times in a minute', (deployment) => {
   it('is quarantined, visible to administrators, over a restart, and continues after its release', async () => {
     let victim = '';
     const options = { wrapStore: (store: Store) => spoiling(store, () => victim) };
@@ -69,7 +69,7 @@ eachDeployment('an actor that fails three times in a minute', (deployment) => {
   });
 });
 
-eachDeployment('the stream of transitions', (deployment) => {
+oneDeployment('the stream of transitions', (deployment) => {
   it('shows the transitions of a device over a WebSocket', async () => {
     const at = await startService(deployment().env);
     const owner = await at.owner();

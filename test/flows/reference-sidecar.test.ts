@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTes
 import { calls, type ModelServer, modelServer, textReply } from '../sidecar/fake-model-server.ts';
 import { capabilities, dial, goal } from '../sidecar/fake-service.ts';
 import { eventually } from '../support/clock.ts';
-import { eachDeployment } from '../support/deployment.ts';
+import { oneDeployment } from '../support/deployment.ts';
 import { freePort } from '../support/programs.ts';
 import { RecordingDevices, submitGoal, waitForPlan } from '../support/recording-devices.ts';
 import { makeApiClient, startService, type TestService } from '../support/service.ts';
@@ -181,7 +181,7 @@ describe('the embedded sidecar with a language model', () => {
   });
 });
 
-eachDeployment('a kill during a plan', (deployment) => {
+oneDeployment('a kill during a plan', (deployment) => {
   let sidecar: SidecarProcess;
   let service: ServiceProcess;
   let home: RecordingDevices;

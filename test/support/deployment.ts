@@ -79,24 +79,47 @@ export interface Deployed {
   share<T>(cases: readonly T[]): T[];
 }
 
+/**
+ * On a new migrated database: PostgreSQL if it is installed, because a service on the embedded database needs two more
+ * seconds of processor time for its start. For a promise that does not depend on how the store works.
+ */
+export const makeDeployment = async (): Promise<Deployment> =>
+  (await makePostgresDeployment()) ?? (await makePgliteDeployment());
+
+type MakeDeployment = () => Promise<Deployment | null>;
+
 /** Runs the suite on the embedded database and, if it is installed, on PostgreSQL. */
 export function eachDeployment(title: string, suite: (deployment: Deployed) => void): void {
-  const kinds =
-    inject('postgresUrl') === null ? [makePgliteDeployment] : [makePgliteDeployment, makePostgresDeployment];
+  const kinds = installed();
   const shares = process.env.EVERY_CASE === '1' ? 1 : kinds.length;
   for (const [place, make] of kinds.entries()) {
-    describe(`${title} (${make === makePgliteDeployment ? 'PGlite' : 'PostgreSQL'})`, () => {
-      let deployed: Deployment | null = null;
-      beforeAll(async () => {
-        deployed = await make();
-      });
-      afterAll(() => deployed?.remove());
-      const deployment = (): Deployment => {
-        if (deployed === null) throw new Error('the deployment is created in beforeAll');
-        return deployed;
-      };
-      const share = <T>(cases: readonly T[]): T[] => cases.filter((_, n) => n % shares === place % shares);
-      suite(Object.assign(deployment, { share }));
-    });
+    const share = <T>(cases: readonly T[]): T[] => cases.filter((_, n) => n % shares === place % shares);
+    onDeployment(title, make, (deployment) => suite(Object.assign(deployment, { share })));
   }
+}
+
+/**
+ * Runs the suite on a database of `makeDeployment`. What the store does for it is tested on each store by `eachStore`;
+ * `EVERY_CASE=1` runs the suite on each, too.
+ */
+export function oneDeployment(title: string, suite: (deployment: () => Deployment) => void): void {
+  const kinds = process.env.EVERY_CASE === '1' ? installed() : installed().slice(-1);
+  for (const make of kinds) onDeployment(title, make, suite);
+}
+
+const installed = (): MakeDeployment[] =>
+  inject('postgresUrl') === null ? [makePgliteDeployment] : [makePgliteDeployment, makePostgresDeployment];
+
+function onDeployment(title: string, make: MakeDeployment, suite: (deployment: () => Deployment) => void): void {
+  describe(`${title} (${make === makePgliteDeployment ? 'PGlite' : 'PostgreSQL'})`, () => {
+    let deployed: Deployment | null = null;
+    beforeAll(async () => {
+      deployed = await make();
+    });
+    afterAll(() => deployed?.remove());
+    suite(() => {
+      if (deployed === null) throw new Error('the deployment is created in beforeAll');
+      return deployed;
+    });
+  });
 }
