@@ -12,7 +12,6 @@ import { nodeFlags } from './test/support/node-flags.ts';
 
 const SHORT_S = 10;
 const LONG_S = 30;
-const NODES_S = 60;
 
 const pure = ['test/{domain,protocol,machines,config,scripts}/**', 'test/*'];
 /** Parts that use the rules and machines, without a network protocol. */
@@ -87,7 +86,7 @@ export default defineConfig({
         ...{ group: 'busy', seconds: SHORT_S },
       }),
       project('process', files(process), files([...browser, ...nodes]), { group: 'waiting', seconds: LONG_S }),
-      project('nodes', files(nodes), [], { group: 'alone', seconds: NODES_S }),
+      project('nodes', files(nodes), [], { group: 'alone', seconds: LONG_S }),
       project('browser', files(browser), [], { group: 'waiting', seconds: LONG_S }),
       // Only by `npm run nemesis`, which sets the variable.
       ...(env.NEMESIS === undefined

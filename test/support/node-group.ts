@@ -9,8 +9,8 @@ import { type ExitResult, freePorts, newOwner, type Ports, type Served, serve } 
 import { Workload } from './workload.ts';
 import { sql, watchWrites, writesByEpoch } from './write-oracle.ts';
 
-/** Starts of processes need most of the time of two cores. */
-const PACE_MS = 150;
+/** Starts of processes need most of the time of two cores. A node is away for seconds, so the load meets each move. */
+const PACE_MS = 400;
 
 /** A node, and the ports that its successor takes over. */
 export interface GroupNode {
