@@ -1,9 +1,9 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { deviceCommit } from '../support/actor-commits.ts';
-import { hasChromium } from '../support/chromium.ts';
-import { launchConsoleBrowser, openConsolePage } from '../support/console-page.ts';
-import { startService, type TestService } from '../support/service.ts';
+import { connectBrowser, hasChromium } from '../support/chromium.ts';
+import { openConsolePage, startConsoleService } from '../support/console-page.ts';
+import type { TestService } from '../support/service.ts';
 
 const DEVICES = 3_000;
 const ROWS = 30_000;
@@ -35,9 +35,9 @@ describe.runIf(hasChromium())('a long list of actors', () => {
   let browser: Browser;
 
   beforeAll(async () => {
-    at = await startService();
+    at = await startConsoleService();
     owner = await at.owner();
-    browser = await launchConsoleBrowser();
+    browser = await connectBrowser();
   });
   afterAll(async () => {
     await browser?.close();

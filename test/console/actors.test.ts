@@ -1,17 +1,20 @@
 import { readFileSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { hasChromium } from '../support/chromium.ts';
+import { connectBrowser, hasChromium } from '../support/chromium.ts';
 import { eventually } from '../support/clock.ts';
 import {
   accessibility,
-  launchConsoleBrowser,
+  type Layout,
+  layoutProblems,
   openConsolePage,
   overflowsHorizontally,
+  PHONES,
   saveScreenshot,
+  startConsoleService,
 } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
-import { startService, type TestService } from '../support/service.ts';
+import type { TestService } from '../support/service.ts';
 import { type SimulatedHome, startSimulatedHome } from '../support/simulated-home.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
 
@@ -23,11 +26,11 @@ describe.runIf(hasChromium())('the actors in the console', () => {
   let [light, lock] = ['', ''];
 
   beforeAll(async () => {
-    at = await startService();
+    at = await startConsoleService();
     owner = await at.owner('ada');
     home = await startSimulatedHome(at, owner);
     [light, lock] = [home.idOf('set_brightness'), home.idOf('unlock')];
-    browser = await launchConsoleBrowser();
+    browser = await connectBrowser();
   });
   afterAll(async () => {
     await browser?.close();
@@ -38,32 +41,34 @@ describe.runIf(hasChromium())('the actors in the console', () => {
   const command = async (device: string, action: string, params = {}) =>
     (await owner.post(`/v1/device/${device}/command`, { action, params })).body;
 
-  it('lists them all by name, with the states that they are in', async () => {
+  it('lists them all by name, with the states that they are in, also on a small screen', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     await open('/actors');
     const row = page.getByRole('row', { name: /Front door/i });
     await row.getByText('online').waitFor();
     await page.getByText(/^\d+ actors$/).waitFor();
     await saveScreenshot(page, 'actors');
-    expect(await accessibility(page)).toEqual([]);
+    expect(await layoutProblems(page, [{ width: 1_280, colorScheme: 'light' }, ...PHONES])).toEqual([]);
+    await page.getByRole('link', { name: 'Ceiling light' }).click();
+    await page.getByRole('img', { name: 'link: now online' }).waitFor();
+    const picture = ({ colorScheme }: Layout) => `device-small-${colorScheme}`;
+    expect(await layoutProblems(page, PHONES, picture)).toEqual([]);
+    await page.setViewportSize({ width: 320, height: 860 });
+    expect(await overflowsHorizontally(page)).toBe(false);
     expect(browserErrors()).toEqual([]);
     await close();
   });
 
-  it('updates the list live', async () => {
-    const { page, open, close } = await openConsolePage(browser, at, { token: owner.token });
-    await open('/actors?kind=command');
-    await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
-    const { command_id } = await command(light, 'set_brightness', { level: 40 });
-    const row = page.getByRole('row').filter({ hasText: command_id.slice(-8) });
-    await row.getByText('succeeded').waitFor();
-    await close();
-  });
-
-  it('shows the device, the parameters and the user of each command, and exports what is shown', async () => {
-    await command(light, 'set_brightness', { level: 41 });
+  it('shows commands live with their device, parameters and user, and exports what is shown', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     await open('/actors?kind=command');
+    await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
+    const { command_id } = await command(light, 'set_brightness', { level: 41 });
+    await page
+      .getByRole('row')
+      .filter({ hasText: command_id.slice(-8) })
+      .getByText('succeeded')
+      .waitFor();
     const table = page.getByRole('table', { name: 'Commands' });
     const row = table.getByRole('row', { name: /set_brightness.*Ceiling light.*41.*you/ }).first();
     await row.getByRole('link', { name: 'Ceiling light' }).waitFor();
@@ -216,27 +221,6 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await open(`/actors/device/${owner.tenantId}`);
     await page.getByText('Actor not found.').waitFor();
     expect(await accessibility(page)).toEqual([]);
-    await close();
-  });
-
-  it.each(['light', 'dark'] as const)('can be used on a small screen, in %s colours', async (colorScheme) => {
-    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
-      token: owner.token,
-      width: 400,
-      colorScheme,
-    });
-    await open('/actors');
-    await page.getByRole('row', { name: /Ceiling light/ }).waitFor();
-    expect(await overflowsHorizontally(page)).toBe(false);
-    expect(await accessibility(page)).toEqual([]);
-    await page.getByRole('link', { name: 'Ceiling light' }).click();
-    await page.getByRole('img', { name: 'link: now online' }).waitFor();
-    expect(await overflowsHorizontally(page)).toBe(false);
-    expect(await accessibility(page)).toEqual([]);
-    await saveScreenshot(page, `device-small-${colorScheme}`);
-    await page.setViewportSize({ width: 320, height: 860 });
-    expect(await overflowsHorizontally(page)).toBe(false);
-    expect(browserErrors()).toEqual([]);
     await close();
   });
 

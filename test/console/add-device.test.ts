@@ -5,16 +5,16 @@ import { delimiter, dirname, join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { inviteMember } from '../support/access-fixture.ts';
-import { hasChromium } from '../support/chromium.ts';
+import { connectBrowser, hasChromium } from '../support/chromium.ts';
 import {
   accessibility,
-  launchConsoleBrowser,
   openConsolePage,
   overflowsHorizontally,
   saveScreenshot,
+  startConsoleService,
 } from '../support/console-page.ts';
 import { connect } from '../support/device.ts';
-import { startService, type TestService } from '../support/service.ts';
+import type { TestService } from '../support/service.ts';
 
 const { mosquitto_pub: mosquitto, jq, openssl, 'paho-mqtt 1': python } = inject('programs');
 const hasShellTools = mosquitto !== null && jq !== null && openssl !== null;
@@ -26,8 +26,8 @@ describe.runIf(hasChromium())('a device that is added in the console', () => {
   const running: ChildProcess[] = [];
 
   beforeAll(async () => {
-    at = await startService();
-    browser = await launchConsoleBrowser();
+    at = await startConsoleService();
+    browser = await connectBrowser();
   });
   afterAll(async () => {
     for (const { pid } of running) if (pid !== undefined) killGroup(pid);

@@ -1,15 +1,10 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { inviteMember, type Member } from '../support/access-fixture.ts';
-import { hasChromium } from '../support/chromium.ts';
-import {
-  accessibility,
-  launchConsoleBrowser,
-  openConsolePage,
-  overflowsHorizontally,
-} from '../support/console-page.ts';
+import { connectBrowser, hasChromium } from '../support/chromium.ts';
+import { accessibility, openConsolePage, overflowsHorizontally, startConsoleService } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
-import { startService, type TestService } from '../support/service.ts';
+import type { TestService } from '../support/service.ts';
 
 describe.runIf(hasChromium())('critical changes in the console', () => {
   let at: TestService;
@@ -20,12 +15,12 @@ describe.runIf(hasChromium())('critical changes in the console', () => {
   let device = '';
 
   beforeAll(async () => {
-    at = await startService();
+    at = await startConsoleService();
     owner = await at.owner('ada');
     grace = await inviteMember(at, owner, 'admin', 'grace');
     agent = at.api((await owner.post('/v1/auth/api-keys', { name: 'agent', scopes: ['all'] })).body.key);
     await owner.patch('/v1/tenant/policy', { confirm_by: 'person' });
-    browser = await launchConsoleBrowser();
+    browser = await connectBrowser();
   });
   beforeEach(async () => {
     device = (await register(owner, { device_type: 'lock', name: 'Front door' })).device_id;

@@ -1,15 +1,10 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inviteMember } from '../support/access-fixture.ts';
-import { hasChromium } from '../support/chromium.ts';
-import {
-  accessibility,
-  launchConsoleBrowser,
-  openConsolePage,
-  overflowsHorizontally,
-} from '../support/console-page.ts';
+import { connectBrowser, hasChromium } from '../support/chromium.ts';
+import { accessibility, openConsolePage, overflowsHorizontally, startConsoleService } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
-import { startService, type TestService } from '../support/service.ts';
+import type { TestService } from '../support/service.ts';
 
 describe.runIf(hasChromium())('tags in the console', () => {
   let at: TestService;
@@ -18,12 +13,12 @@ describe.runIf(hasChromium())('tags in the console', () => {
   let lamp = '';
 
   beforeAll(async () => {
-    at = await startService();
+    at = await startConsoleService();
     owner = await at.owner('ada');
     lamp = (await register(owner, { name: 'Desk lamp', tags: ['evening'] })).device_id;
     await register(owner, { name: 'Porch light', tags: ['evening', 'outdoor'] });
     await register(owner, { name: 'Fan' });
-    browser = await launchConsoleBrowser();
+    browser = await connectBrowser();
   });
   afterAll(async () => {
     await browser?.close();

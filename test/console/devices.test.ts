@@ -2,18 +2,20 @@ import { readFileSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inviteMember } from '../support/access-fixture.ts';
-import { hasChromium } from '../support/chromium.ts';
+import { connectBrowser, hasChromium } from '../support/chromium.ts';
 import { eventually } from '../support/clock.ts';
 import {
   accessibility,
-  launchConsoleBrowser,
+  type Layout,
+  layoutProblems,
   openConsolePage,
-  overflowsHorizontally,
+  PHONES,
   saveScreenshot,
+  startConsoleService,
 } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import { connectRawDevice } from '../support/raw-device.ts';
-import { startService, type TestService } from '../support/service.ts';
+import type { TestService } from '../support/service.ts';
 import { type SimulatedHome, startSimulatedHome } from '../support/simulated-home.ts';
 
 describe.runIf(hasChromium())('the devices in the console', () => {
@@ -24,11 +26,11 @@ describe.runIf(hasChromium())('the devices in the console', () => {
   let [light, lock] = ['', ''];
 
   beforeAll(async () => {
-    at = await startService();
+    at = await startConsoleService();
     owner = await at.owner('ada');
     home = await startSimulatedHome(at, owner);
     [light, lock] = [home.idOf('set_brightness'), home.idOf('unlock')];
-    browser = await launchConsoleBrowser();
+    browser = await connectBrowser();
   });
   afterAll(async () => {
     await browser?.close();
@@ -36,7 +38,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await at?.stop();
   });
 
-  it('are listed by home and room, and updated when they connect and disconnect', async () => {
+  it('are listed by home and room, also on a small screen, and updated when they connect and disconnect', async () => {
     const cabin = (await owner.post('/v1/homes', { home_name: 'Cabin' })).body.id;
     const room = (await owner.post(`/v1/homes/${owner.homeId}/rooms`, { name: 'Hall' })).body.id;
     await owner.patch(`/v1/devices/${lock}`, { room_id: room });
@@ -64,6 +66,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await porch.getByText('online').waitFor();
     speaker.mqtt.end(true);
     await porch.getByText('offline').waitFor();
+    expect(await layoutProblems(page, PHONES)).toEqual([]);
     expect(browserErrors()).toEqual([]);
     await close();
   });
@@ -210,7 +213,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await close();
   });
 
-  it('preview a normal command, and let the user cancel it', async () => {
+  it('preview a normal command, let the user cancel it, and are usable on a small screen', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     await open(`/devices/${light}`);
     await page.getByLabel('Action').selectOption({ label: 'Set brightness' });
@@ -224,6 +227,11 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await dialog.waitFor({ state: 'detached' });
     const { body } = await owner.get(`/v1/device/${light}/commands`);
     expect(body.commands[0]).toMatchObject({ action: 'set_brightness', status: 'cancelled' });
+
+    const picture = ({ colorScheme }: Layout) => `twin-small-${colorScheme}`;
+    expect(await layoutProblems(page, PHONES, picture)).toEqual([]);
+    const top = async (name: string) => (await page.getByRole('heading', { name }).boundingBox())?.y ?? Number.NaN;
+    expect(await top('Send a command')).toBeLessThan(await top('Details'));
     expect(browserErrors()).toEqual([]);
     await close();
   });
@@ -236,25 +244,6 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await page.getByRole('button', { name: 'Turn on' }).waitFor();
     expect(await page.getByRole('heading', { name: 'Keys' }).count()).toBe(0);
     expect(await page.getByRole('link', { name: /statechart/ }).count()).toBe(0);
-    expect(browserErrors()).toEqual([]);
-    await close();
-  });
-
-  it.each(['light', 'dark'] as const)('are usable on a small screen, in %s colours', async (colorScheme) => {
-    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
-      token: owner.token,
-      colorScheme,
-      width: 400,
-    });
-    for (const path of ['/devices', `/devices/${light}`]) {
-      await open(path);
-      await page.getByRole('table').first().waitFor();
-      expect(await overflowsHorizontally(page)).toBe(false);
-      expect(await accessibility(page)).toEqual([]);
-    }
-    const top = async (name: string) => (await page.getByRole('heading', { name }).boundingBox())?.y ?? Number.NaN;
-    expect(await top('Send a command')).toBeLessThan(await top('Details'));
-    await saveScreenshot(page, `twin-small-${colorScheme}`);
     expect(browserErrors()).toEqual([]);
     await close();
   });

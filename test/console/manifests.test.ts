@@ -1,15 +1,10 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { inviteMember, type Member } from '../support/access-fixture.ts';
-import { hasChromium } from '../support/chromium.ts';
-import {
-  accessibility,
-  launchConsoleBrowser,
-  openConsolePage,
-  overflowsHorizontally,
-} from '../support/console-page.ts';
+import { connectBrowser, hasChromium } from '../support/chromium.ts';
+import { accessibility, openConsolePage, overflowsHorizontally, startConsoleService } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
-import { startService, type TestService } from '../support/service.ts';
+import type { TestService } from '../support/service.ts';
 
 const gate = { action: 'open_gate', safetyClass: 'CRITICAL', description: 'Opens the gate' };
 const SENTENCE = "'open_gate' will need no confirmation: it is CRITICAL now, and becomes NORMAL.";
@@ -22,10 +17,10 @@ describe.runIf(hasChromium())('manifests in the console', () => {
   let device = '';
 
   beforeAll(async () => {
-    at = await startService();
+    at = await startConsoleService();
     owner = await at.owner('ada');
     grace = await inviteMember(at, owner, 'admin', 'grace');
-    browser = await launchConsoleBrowser();
+    browser = await connectBrowser();
   });
   beforeEach(async () => {
     const { body } = await owner.patch('/v1/tenant/policy', { confirm_by: 'requester' });

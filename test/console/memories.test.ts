@@ -1,18 +1,18 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createApiKey, inviteMember } from '../support/access-fixture.ts';
-import { hasChromium } from '../support/chromium.ts';
-import { accessibility, launchConsoleBrowser, openConsolePage } from '../support/console-page.ts';
-import { startService, type TestService } from '../support/service.ts';
+import { connectBrowser, hasChromium } from '../support/chromium.ts';
+import { accessibility, openConsolePage, startConsoleService } from '../support/console-page.ts';
+import type { TestService } from '../support/service.ts';
 
 describe.runIf(hasChromium())('memories in the console', () => {
   let at: TestService;
   let owner: Awaited<ReturnType<TestService['owner']>>;
   let browser: Browser;
   beforeAll(async () => {
-    at = await startService();
+    at = await startConsoleService();
     owner = await at.owner('ada');
-    browser = await launchConsoleBrowser();
+    browser = await connectBrowser();
   });
   afterAll(async () => {
     await browser?.close();

@@ -1,15 +1,10 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inviteMember } from '../support/access-fixture.ts';
-import { hasChromium } from '../support/chromium.ts';
-import {
-  accessibility,
-  launchConsoleBrowser,
-  openConsolePage,
-  overflowsHorizontally,
-} from '../support/console-page.ts';
+import { connectBrowser, hasChromium } from '../support/chromium.ts';
+import { accessibility, openConsolePage, overflowsHorizontally, startConsoleService } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
-import { startService, type TestService } from '../support/service.ts';
+import type { TestService } from '../support/service.ts';
 
 describe.runIf(hasChromium())('the command palette of the console', () => {
   let at: TestService;
@@ -18,10 +13,10 @@ describe.runIf(hasChromium())('the command palette of the console', () => {
   let lamp = '';
 
   beforeAll(async () => {
-    at = await startService();
+    at = await startConsoleService();
     owner = await at.owner('ada');
     lamp = (await register(owner, { device_type: 'smart_light', name: 'Reading lamp' })).device_id;
-    browser = await launchConsoleBrowser();
+    browser = await connectBrowser();
   });
   afterAll(async () => {
     await browser?.close();

@@ -1,14 +1,9 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { hasChromium } from '../support/chromium.ts';
-import {
-  accessibility,
-  launchConsoleBrowser,
-  openConsolePage,
-  overflowsHorizontally,
-} from '../support/console-page.ts';
+import { connectBrowser, hasChromium } from '../support/chromium.ts';
+import { accessibility, openConsolePage, overflowsHorizontally, startConsoleService } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
-import { startService, type TestService } from '../support/service.ts';
+import type { TestService } from '../support/service.ts';
 
 describe.runIf(hasChromium())('platform operators in the console', () => {
   let at: TestService;
@@ -18,12 +13,12 @@ describe.runIf(hasChromium())('platform operators in the console', () => {
   let operator: string;
 
   beforeAll(async () => {
-    at = await startService();
+    at = await startConsoleService();
     ada = await at.owner('ada');
     grace = await at.owner('grace');
     operator = await at.token('root', { email: 'root@example.com', scope: 'platform:admin' });
     await register(ada, { name: 'Porch light' });
-    browser = await launchConsoleBrowser();
+    browser = await connectBrowser();
   });
   afterAll(async () => {
     await browser?.close();

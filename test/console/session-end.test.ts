@@ -1,7 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { hasChromium } from '../support/chromium.ts';
-import { launchConsoleBrowser, openConsolePage } from '../support/console-page.ts';
+import { connectBrowser, hasChromium } from '../support/chromium.ts';
+import { openConsolePage, startConsoleService } from '../support/console-page.ts';
 import { type Deployment, makePgliteDeployment, makePostgresDeployment } from '../support/deployment.ts';
 import { startService, type TestService } from '../support/service.ts';
 
@@ -20,7 +20,7 @@ function refusedAt(page: Page): () => number {
 describe.runIf(hasChromium())('a session of the console that ends while a page is open', () => {
   let browser: Browser;
   beforeAll(async () => {
-    browser = await launchConsoleBrowser();
+    browser = await connectBrowser();
   });
   afterAll(() => browser?.close());
 
@@ -33,7 +33,7 @@ describe.runIf(hasChromium())('a session of the console that ends while a page i
   describe('in one service', () => {
     let at: TestService;
     beforeAll(async () => {
-      at = await startService();
+      at = await startConsoleService();
     });
     afterAll(() => at?.stop());
 

@@ -1,11 +1,11 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Device } from '../edges/mqtt/client.ts';
-import { hasChromium } from '../support/chromium.ts';
-import { launchConsoleBrowser, openConsolePage, overflowsHorizontally } from '../support/console-page.ts';
+import { connectBrowser, hasChromium } from '../support/chromium.ts';
+import { openConsolePage, overflowsHorizontally, startConsoleService } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import { connectRawDevice } from '../support/raw-device.ts';
-import { startService, type TestService } from '../support/service.ts';
+import type { TestService } from '../support/service.ts';
 
 const SCRIPT = '<img src=x onerror=alert(1)>';
 const NAME = `${SCRIPT}${'W'.repeat(100 - SCRIPT.length)}`;
@@ -16,9 +16,9 @@ let browser: Browser;
 let speaker: Device | undefined;
 
 beforeAll(async () => {
-  at = await startService();
+  at = await startConsoleService();
   owner = await at.owner('ada');
-  browser = await launchConsoleBrowser();
+  browser = await connectBrowser();
 });
 afterAll(async () => {
   speaker?.mqtt.end(true);

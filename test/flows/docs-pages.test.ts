@@ -1,6 +1,6 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
-import { hasChromium, launchChromium } from '../support/chromium.ts';
+import { connectBrowser, hasChromium } from '../support/chromium.ts';
 import { startService, type TestService } from '../support/service.ts';
 
 /** Runs in the page: the lowest contrast (WCAG 2.2 §1.4.3) of its texts, and whether the page is too wide. */
@@ -44,7 +44,7 @@ describe.runIf(hasChromium())('the API reference, in a browser', () => {
 
   beforeAll(async () => {
     at = await startService();
-    browser = await launchChromium();
+    browser = await connectBrowser();
     page = await browser.newPage();
     page.setDefaultTimeout(inject('pollMs'));
     page.on('console', (message) => void (message.type() === 'error' && complaints.push(message.text())));
@@ -113,46 +113,50 @@ describe.runIf(hasChromium())('the API reference, in a browser', () => {
     });
   });
 
-  async function look(width: number, colorScheme: 'light' | 'dark'): Promise<void> {
-    await show(width, colorScheme);
-    await page.goto(`${at.url}/docs/events`);
-    await page.locator('#introduction').waitFor();
-  }
+  describe('of the events', () => {
+    /** All tests use the same page, because it takes seconds to render. */
+    beforeAll(async () => {
+      await show(1_200, 'light');
+      await page.goto(`${at.url}/docs/events`);
+      await page.locator('#introduction').waitFor();
+    });
 
-  it.each([
-    [400, 'light'],
-    [400, 'dark'],
-    [1_200, 'light'],
-    [1_200, 'dark'],
-  ] as const)('describes events in a readable page, %d pixels wide and %s', async (width, scheme) => {
-    await look(width, scheme);
-    const { least, wide } = await page.evaluate<{ least: number; wide: boolean }>(READABLE);
-    expect(wide).toBe(false);
-    expect(least).toBeGreaterThan(4.5);
-    const operation = page.locator('#operations [id$=-receiveCommandAck]').first();
-    await operation.getByText('proto/{tenantId}/device/{deviceId}/cmd_ack').waitFor();
-  });
+    it.each([
+      [400, 'light'],
+      [400, 'dark'],
+      [1_200, 'light'],
+      [1_200, 'dark'],
+    ] as const)('is a readable page, %d pixels wide and %s', async (width, scheme) => {
+      await show(width, scheme);
+      const { least, wide } = await page.evaluate<{ least: number; wide: boolean }>(READABLE);
+      expect(wide).toBe(false);
+      expect(least).toBeGreaterThan(4.5);
+      const operation = page.locator('#operations [id$=-receiveCommandAck]').first();
+      await operation.getByText('proto/{tenantId}/device/{deviceId}/cmd_ack').waitFor();
+    });
 
-  it('describes every channel, message and schema of the document', async () => {
-    const { body } = await at.api().get('/asyncapi.json');
-    const { channels, components } = body as {
-      channels: Record<string, { address: string }>;
-      components: Record<'messages' | 'schemas', Record<string, object>>;
-    };
-    await look(1_200, 'light');
-    const text = await page.locator('main').innerText();
-    for (const { address } of Object.values(channels)) expect(text).toContain(address);
-    for (const name of Object.keys(components.messages)) expect(await page.locator(`#message-${name}`).count()).toBe(1);
-    for (const name of Object.keys(components.schemas)) expect(await page.locator(`#schema-${name}`).count()).toBe(1);
-  });
+    it('describes every channel, message and schema of the document', async () => {
+      const { body } = await at.api().get('/asyncapi.json');
+      const { channels, components } = body as {
+        channels: Record<string, { address: string }>;
+        components: Record<'messages' | 'schemas', Record<string, object>>;
+      };
+      const text = await page.locator('main').innerText();
+      for (const { address } of Object.values(channels)) expect(text).toContain(address);
+      const ids = new Set<string>(
+        await page.locator('[id]').evaluateAll((found: { id: string }[]) => found.map(({ id }) => id)),
+      );
+      for (const name of Object.keys(components.messages)) expect(ids).toContain(`message-${name}`);
+      for (const name of Object.keys(components.schemas)) expect(ids).toContain(`schema-${name}`);
+    });
 
-  it('links to the other reference, reachable by keyboard', async () => {
-    await look(1_200, 'light');
-    await page.keyboard.press('Tab');
-    expect(await page.evaluate('document.activeElement.textContent')).toBe('Skip to content');
-    await page.keyboard.press('Tab');
-    expect(await page.evaluate('document.activeElement.textContent')).toBe('REST API');
-    await page.keyboard.press('Enter');
-    await page.waitForURL(`${at.url}/docs`, { waitUntil: 'commit' });
+    it('links to the other reference, reachable by keyboard', async () => {
+      await page.keyboard.press('Tab');
+      expect(await page.evaluate('document.activeElement.textContent')).toBe('Skip to content');
+      await page.keyboard.press('Tab');
+      expect(await page.evaluate('document.activeElement.textContent')).toBe('REST API');
+      await page.keyboard.press('Enter');
+      await page.waitForURL(`${at.url}/docs`, { waitUntil: 'commit' });
+    });
   });
 });

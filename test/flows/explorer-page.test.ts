@@ -1,6 +1,6 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { hasChromium, launchChromium } from '../support/chromium.ts';
+import { connectBrowser, hasChromium } from '../support/chromium.ts';
 import { startService, type TestService } from '../support/service.ts';
 
 type Owner = Awaited<ReturnType<TestService['owner']>>;
@@ -8,21 +8,22 @@ type Owner = Awaited<ReturnType<TestService['owner']>>;
 describe.runIf(hasChromium())('GraphiQL, in a browser', () => {
   let at: TestService;
   let browser: Browser;
+  /** The same for all tests, because a new one compiles the editor again. */
+  let page: Page;
 
   beforeAll(async () => {
     at = await startService();
-    browser = await launchChromium();
+    browser = await connectBrowser();
+    page = await browser.newPage({ viewport: { width: 1_200, height: 900 } });
+    page.setDefaultTimeout(inject('pollMs'));
   });
   afterAll(async () => {
     await browser?.close();
     await at?.stop();
   });
 
-  /** Fails with the browser's errors, such as a refused script or a missing file. */
-  async function look(width: number, work: (page: Page) => Promise<void>): Promise<void> {
-    const context = await browser.newContext({ viewport: { width, height: 900 } });
-    const page = await context.newPage();
-    page.setDefaultTimeout(inject('pollMs'));
+  /** Opens the page without the state of another test. Fails with the browser's errors, such as a refused script. */
+  async function look(work: () => Promise<void>): Promise<void> {
     const complaints: string[] = [];
     page.on('console', (message) => void (message.type() === 'error' && complaints.push(message.text())));
     page.on('pageerror', (error) => void complaints.push(error.message));
@@ -30,8 +31,12 @@ describe.runIf(hasChromium())('GraphiQL, in a browser', () => {
     await execute(page).waitFor();
     // The button is there before the editor: a click in between runs nothing.
     await page.locator('.graphiql-query-editor .CodeMirror').waitFor();
-    await work(page);
-    await context.close();
+    await work();
+    page.removeAllListeners();
+    // From another page of this origin, because the editor stores its state while it is open.
+    await page.goto(`${at.url}/health`);
+    await page.evaluate('localStorage.clear(); sessionStorage.clear();');
+    await page.context().clearCookies();
     // GraphiQL logs the list of errors of a refused subscription.
     expect(complaints.filter((text) => text !== 'Array(1)')).toEqual([]);
   }
@@ -78,7 +83,7 @@ describe.runIf(hasChromium())('GraphiQL, in a browser', () => {
 
   it('runs queries and subscriptions with a token, and shows the schema', async () => {
     const owner = await at.owner();
-    await look(1_200, async (page) => {
+    await look(async () => {
       await page.getByLabel('Token or API key').fill(owner.token);
       await expectResponse(page, '"totalCount"');
 
@@ -100,7 +105,7 @@ describe.runIf(hasChromium())('GraphiQL, in a browser', () => {
 
   it('runs mutations and subscriptions with the session of the browser', async () => {
     const owner = await at.owner();
-    await look(1_200, async (page) => {
+    await look(async () => {
       const opened = await page.request.post(`${at.url}/v1/auth/session`, { data: { token: owner.token } });
       expect(opened.status()).toBe(204);
       await expectResponse(page, '"totalCount"');
@@ -115,7 +120,7 @@ describe.runIf(hasChromium())('GraphiQL, in a browser', () => {
 
   it('sends the credential of the headers editor', async () => {
     const owner = await at.owner();
-    await look(1_200, async (page) => {
+    await look(async () => {
       await page.getByRole('button', { name: 'Headers' }).click();
       const headers = JSON.stringify({ Authorization: `Bearer ${owner.token}` });
       await setText(page, '.graphiql-editor-tool .graphiql-editor:not(.hidden)', headers);
@@ -124,8 +129,8 @@ describe.runIf(hasChromium())('GraphiQL, in a browser', () => {
   });
 
   it('fits a phone screen', async () => {
-    await look(360, async (page) => {
-      await execute(page).waitFor();
+    await look(async () => {
+      await page.setViewportSize({ width: 360, height: 900 });
       expect(await page.evaluate('document.documentElement.scrollWidth > innerWidth')).toBe(false);
     });
   });

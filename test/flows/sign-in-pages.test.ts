@@ -2,7 +2,7 @@ import { hash, randomBytes } from 'node:crypto';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 import { userCodeOf } from '../../src/services/handshakes.ts';
-import { hasChromium, launchChromium } from '../support/chromium.ts';
+import { connectBrowser, hasChromium } from '../support/chromium.ts';
 import { type IdentityProvider, startServiceWithProvider } from '../support/identity-provider.ts';
 import type { TestService } from '../support/service.ts';
 
@@ -38,7 +38,8 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
   beforeAll(async () => {
     for (const way of ['info', 'warn'] as const) vi.spyOn(console, way).mockImplementation(() => {});
     ({ at, idp } = await startServiceWithProvider());
-    browser = await launchChromium();
+    browser = await connectBrowser();
+    context = await browser.newContext();
   });
   afterAll(async () => {
     await browser?.close();
@@ -46,7 +47,6 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
     await idp?.close();
   });
   beforeEach(async () => {
-    context = await browser.newContext();
     page = await context.newPage();
     page.setDefaultTimeout(inject('pollMs'));
     complaints = [];
@@ -59,7 +59,8 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
     [code, verifier] = [random(), random()];
   });
   afterEach(async () => {
-    await context.close();
+    await page.close();
+    await context.clearCookies();
     expect(complaints).toEqual([]);
   });
 

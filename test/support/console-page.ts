@@ -3,8 +3,9 @@ import { createRequire } from 'node:module';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { expect, inject } from 'vitest';
 import { buildPages } from '../../scripts/build-pages.ts';
-import { launchChromium } from './chromium.ts';
-import type { TestService } from './service.ts';
+import { keptContexts } from './chromium.ts';
+import { freePort } from './programs.ts';
+import { startService, type TestService } from './service.ts';
 
 /** A browser at the console of a service, with the errors it reported. */
 export interface ConsolePage {
@@ -31,15 +32,35 @@ export interface ConsolePageOptions {
   fresh?: boolean;
 }
 
-/** Builds the console from the working tree and starts a browser. */
-export async function launchConsoleBrowser(): Promise<Browser> {
-  await buildPages('console');
-  return launchChromium();
+/** Port of the consoles of this worker, and whether a service uses it. */
+let port: number | null = null;
+let inUse = false;
+
+/**
+ * `startService` for a suite that opens its console: the services of a worker have the same URL, one after another, so
+ * that the browser has the files of the console in its cache, and its code compiled.
+ */
+export async function startConsoleService(
+  ...[env = {}, options]: Parameters<typeof startService>
+): Promise<TestService> {
+  if (inUse) throw new Error('a suite of this worker has not stopped its console');
+  if (port === null) {
+    await buildPages('console');
+    port = await freePort();
+  }
+  const at = await startService({ PORT: `${port}`, ...env }, options);
+  inUse = true;
+  const { stop } = at;
+  at.stop = async () => {
+    inUse = false;
+    await stop();
+  };
+  return at;
 }
 
 /**
- * Closed pages, without cookies and storage. The next test of the same browser reuses one, because a new page needs
- * more than a second for its process and for compiling the console.
+ * Closed pages, without cookies and storage. The next test of the worker reuses one, because a new page needs more than
+ * a second for its process and for compiling the console.
  */
 const closedPages = new WeakMap<Browser, Page[]>();
 
@@ -51,11 +72,13 @@ async function newPage(browser: Browser): Promise<Page> {
 }
 
 /** Events that tests listen to; the page has its own listeners. */
-const LISTENED = ['console', 'pageerror', 'response', 'dialog'] as const;
+const LISTENED = ['console', 'pageerror', 'request', 'response', 'dialog'] as const;
 
 /** Removes the state of a test, except the HTTP cache. */
 async function clear(page: Page): Promise<void> {
   for (const event of LISTENED) page.removeAllListeners(event);
+  // A page with routes does not use the HTTP cache.
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
   await page.evaluate("if (location.origin !== 'null') { localStorage.clear(); sessionStorage.clear(); }");
   // A navigation from within the page keeps its process.
   await page.evaluate("location.replace('about:blank')");
@@ -74,6 +97,7 @@ export async function openConsolePage(
   closedPages.set(browser, closed);
   const page = (!fresh && closed.pop()) || (await newPage(browser));
   const context = page.context();
+  keptContexts.delete(context);
   await page.setViewportSize({ width, height });
   await page.emulateMedia({ colorScheme });
   page.setDefaultTimeout(inject('pollMs'));
@@ -99,6 +123,7 @@ export async function openConsolePage(
     async close() {
       if (fresh) return context.close();
       await clear(page);
+      keptContexts.add(context);
       closed.push(page);
     },
   };
@@ -112,16 +137,65 @@ interface Violation {
   nodes: { target: string[]; failureSummary: string }[];
 }
 
+const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
+
+/** The rules of `TAGS` whose result depends on the colours. */
+const COLOUR_RULES = ['color-contrast', 'link-in-text-block'];
+
 /** Violations of WCAG 2.2 A and AA and of best practices that axe finds. */
-export async function accessibility(page: Page): Promise<string[]> {
+export const accessibility = (page: Page): Promise<string[]> => violations(page, TAGS);
+
+async function violations(page: Page, runOnly: readonly string[]): Promise<string[]> {
   // The page's content security policy blocks other scripts; evaluation through the debugger is exempt from it.
   if (!(await page.evaluate(`'axe' in window`))) await page.evaluate(axe);
   const found = (await page.evaluate(
-    `axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'], resultTypes: ['violations'] }).then(({ violations }) => violations)`,
+    `axe.run(document, { runOnly: ${JSON.stringify(runOnly)}, resultTypes: ['violations'] }).then(({ violations }) => violations)`,
   )) as Violation[];
   return found.flatMap(({ id, help, nodes }) =>
     nodes.map(({ target, failureSummary }) => `${id}: ${help} at ${target.join(' ')}: ${failureSummary}`),
   );
+}
+
+export interface Layout {
+  /** Of the page, in CSS pixels. */
+  width: number;
+  colorScheme: 'light' | 'dark';
+}
+
+const DESKTOP_AND_PHONE: readonly Layout[] = [
+  { width: 1_440, colorScheme: 'light' },
+  { width: 400, colorScheme: 'dark' },
+];
+
+/** A small screen in each of the colours. */
+export const PHONES: readonly Layout[] = [
+  { width: 400, colorScheme: 'light' },
+  { width: 400, colorScheme: 'dark' },
+];
+
+/**
+ * What is wrong with the open page in some layouts: violations as of `accessibility`, and content that is wider than the
+ * screen. It changes the layout of the open page, which takes a small part of the time of opening it in each layout; the
+ * page keeps the last one. Saves a picture of each if `picture` names it.
+ */
+export async function layoutProblems(
+  page: Page,
+  layouts: readonly Layout[] = DESKTOP_AND_PHONE,
+  picture?: (layout: Layout) => string,
+): Promise<string[]> {
+  const problems: string[] = [];
+  const checked = new Set<number>();
+  for (const layout of layouts) {
+    const { width, colorScheme } = layout;
+    await page.setViewportSize({ width, height: page.viewportSize()?.height ?? 860 });
+    await page.emulateMedia({ colorScheme });
+    if (await overflowsHorizontally(page)) problems.push(`${width} px, ${colorScheme}: wider than the screen`);
+    const found = await violations(page, checked.has(width) ? COLOUR_RULES : TAGS);
+    problems.push(...found.map((violation) => `${width} px, ${colorScheme}: ${violation}`));
+    checked.add(width);
+    if (picture !== undefined) await saveScreenshot(page, picture(layout));
+  }
+  return problems;
 }
 
 /** True if the page is wider than the screen. */

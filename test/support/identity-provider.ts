@@ -184,9 +184,11 @@ export async function identityProvider(): Promise<IdentityProvider> {
 }
 
 /** A service whose users sign in at a new identity provider. */
-export async function startServiceWithProvider(): Promise<{ at: TestService; idp: IdentityProvider }> {
+export async function startServiceWithProvider(
+  start: typeof startService = startService,
+): Promise<{ at: TestService; idp: IdentityProvider }> {
   const idp = await identityProvider();
-  const at = await startService({
+  const at = await start({
     OIDC_ISSUER: idp.issuer,
     OIDC_AUDIENCE: 'https://api.twinkeep.example',
     OIDC_CLIENT_ID: CLIENT.id,
