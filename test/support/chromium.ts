@@ -4,6 +4,8 @@ import { inject } from 'vitest';
 const ARGS = [
   ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
   ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
+  // Pages are open for seconds, so optimizing their code costs more than it saves.
+  '--js-flags=--no-opt',
 ];
 
 /** True if a browser is available; with `REQUIRE_SERVERS=1` a run without one has failed before. */

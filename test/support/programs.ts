@@ -16,6 +16,7 @@ import { delimiter, join } from 'node:path';
 
 /** Paths of programs that some tests run; null if they are not installed. Tests use `inject('programs')`. */
 export interface Programs {
+  /** Preferably the headless shell, which needs less processor time. */
   chromium: string | null;
   haproxy: string | null;
   nginx: string | null;
@@ -41,7 +42,7 @@ export interface Programs {
 }
 
 export const findPrograms = (): Programs => ({
-  chromium: program('chromium'),
+  chromium: program('chromium-headless-shell') ?? program('chromium'),
   haproxy: program('haproxy'),
   nginx: program('nginx'),
   helm: helmOfTools(),
