@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { browserAt } from '../support/browser.ts';
 import { type CliProcess, startCli, startCliOnTerminal } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';
+import { makeDeployment } from '../support/deployment.ts';
 
 /** The first minutes of a user with `serve`, on a terminal and elsewhere. */
 const folder = mkdtempSync(join(tmpdir(), 'twinkeep-first-'));
@@ -69,7 +70,9 @@ it('elsewhere it shows where the console is, and nothing that signs in', async (
 });
 
 it('behind another address it shows the console at that one', async () => {
-  const behind = serve('elsewhere', false, { PUBLIC_URL: 'https://twinkeep.example.com' });
+  const { env, remove } = await makeDeployment();
+  const behind = serve('behind', false, { ...env, PUBLIC_URL: 'https://twinkeep.example.com' });
   await eventually(() => textOf(behind).includes('Console: https://twinkeep.example.com/console\n'));
   await stop(behind);
+  await remove();
 });

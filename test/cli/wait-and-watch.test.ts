@@ -10,7 +10,7 @@ import { type WebSocket, WebSocketServer } from 'ws';
 import type { Device } from '../../src/device/device.ts';
 import { runCliInProcess } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';
-import { type Deployment, makePgliteDeployment } from '../support/deployment.ts';
+import { type Deployment, makeDeployment } from '../support/deployment.ts';
 import { connect, register } from '../support/device.ts';
 import { startService, type TestService } from '../support/service.ts';
 
@@ -339,7 +339,7 @@ describe('--wait across a restart of the service', () => {
   let deployment: Deployment;
   let before: TestService;
   beforeAll(async () => {
-    deployment = await makePgliteDeployment();
+    deployment = await makeDeployment();
     before = await startService(deployment.env);
   });
   afterAll(() => deployment?.remove());

@@ -3,7 +3,7 @@ import { WebSocket } from 'ws';
 import type { Device } from '../../src/device/device.ts';
 import { newDeviceSecret, signingKey } from '../../src/protocol/signature.ts';
 import { eventually } from '../support/clock.ts';
-import { makePgliteDeployment } from '../support/deployment.ts';
+import { makeDeployment } from '../support/deployment.ts';
 import { connect, register } from '../support/device.ts';
 import { connectRawDevice } from '../support/raw-device.ts';
 import { type ApiClient, type ApiResponse, makeApiClient, startService, type TestService } from '../support/service.ts';
@@ -103,7 +103,7 @@ describe('after a crash', () => {
   });
 
   it('a device that does not return within 60 s is offline, and one that returns was never offline', async () => {
-    const deployment = await makePgliteDeployment();
+    const deployment = await makeDeployment();
     closing.push(deployment.remove);
     const ports = await freePorts();
     const doomed = serve(deployment, ports);

@@ -2,12 +2,12 @@ import { hash, randomBytes } from 'node:crypto';
 import { describe, expect, inject, it } from 'vitest';
 import { userCodeOf } from '../../src/services/handshakes.ts';
 import { browserAt } from '../support/browser.ts';
-import { makePgliteDeployment } from '../support/deployment.ts';
+import { makeDeployment } from '../support/deployment.ts';
 import { startService } from '../support/service.ts';
 
 describe.runIf(inject('redisUrl'))('with Redis', () => {
   it('a cookie session, its CSRF token and a pending sign-in survive a restart', async () => {
-    const deployment = await makePgliteDeployment();
+    const deployment = await makeDeployment();
     const env = { ...deployment.env, REDIS_URL: inject('redisUrl') ?? '' };
     const [code, verifier] = [randomBytes(32).toString('base64url'), randomBytes(32).toString('base64url')];
     try {
