@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
 import type { Device } from '../../src/device/device.ts';
 import { eventually } from '../support/clock.ts';
@@ -15,6 +16,8 @@ import {
 import { writesByEpoch } from '../support/write-oracle.ts';
 
 const START_MS = 30_000;
+/** Between two commands, so that the processes have most of the processor. */
+const PACE_MS = 20;
 
 /** The old owner wrote first, then the new one; no process wrote while another one was the owner. */
 async function expectOneWriterAtATime(url: string): Promise<void> {
@@ -125,6 +128,7 @@ describe.runIf(inject('postgresUrl'))('a process that lost its lease', { timeout
     while (!over) {
       const answer = await command().catch(() => null);
       if (answer?.status === 202) accepted.push(answer.body.command_id);
+      await pause(PACE_MS);
     }
     await ended();
     expect(accepted.length).toBeGreaterThan(0);

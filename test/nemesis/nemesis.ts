@@ -7,7 +7,7 @@ import { Workload } from '../support/workload.ts';
 import { NemesisCluster, type NodeTiming, type Place, PROGRESS_MS } from './cluster.ts';
 import { nextFault, type Random, seconds } from './faults.ts';
 import { CancelLoad } from './loads/cancel-load.ts';
-import { answerOf, deviceOptions, type Load, type NodeClients } from './loads/load.ts';
+import { answerOf, deviceOptions, type Load, type NodeClients, PACE_MS } from './loads/load.ts';
 import { PlanLoad } from './loads/plan-load.ts';
 import { ReadLoad } from './loads/read-load.ts';
 import { RevocationLoad } from './loads/revocation-load.ts';
@@ -200,7 +200,7 @@ export class Nemesis {
     const caller = (token: string) => withRepeatedReads(cluster.clientOf(token));
     const owner = await repeated(() => newOwner(cluster.deployment, caller, `owner-${randomUUID()}`));
     const nodes: NodeClients = () => cluster.places.map((place) => cluster.nodeClient(place, owner.token));
-    const load = new Workload(owner, { device: deviceOptions, criticalMs: CRITICAL_MS });
+    const load = new Workload(owner, { device: deviceOptions, criticalMs: CRITICAL_MS, paceMs: PACE_MS });
     const counter = await repeated(() => load.addDevice());
     await repeated(() => load.addDevice({ critical: true }));
     this.#workloads.push(load);
