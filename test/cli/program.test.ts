@@ -144,8 +144,8 @@ describe('an exit code', () => {
 
 describe('a home on the command line', () => {
   it('is created, filled with simulated devices, commanded and watched', async () => {
-    expect((await run('register-tenant', 'My company')).code).toBe(0);
-    const home = (await run('homes', 'create', 'My flat', '--timezone', 'Europe/Berlin')).stdout.trim();
+    expect((await here('register-tenant', 'My company')).code).toBe(0);
+    const home = (await here('homes', 'create', 'My flat', '--timezone', 'Europe/Berlin')).stdout.trim();
     const registered = await json<{ device_id: string; device_secret: string }>(
       ...['devices', 'register', 'smart_light', '--home', home, '--name', 'Spare lamp'],
     );
@@ -183,7 +183,7 @@ describe('a home on the command line', () => {
     const confirmed = await run('confirm', lock, token, '--wait');
     expect([confirmed.code, confirmed.stderr]).toEqual([0, '']);
     expect(confirmed.stdout).toMatch(/status +succeeded/);
-    const again = await run('confirm', lock, token);
+    const again = await here('confirm', lock, token);
     expect([again.code, again.stderr.slice(0, 23)]).toEqual([1, '403 CONFIRMATION_FAILED']);
 
     const updates = await eventually(() => {
@@ -207,9 +207,9 @@ describe('a home on the command line', () => {
     expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({ devices: 5, refused: 0, commands: 2 });
     expect((await json<List>('devices')).devices.map(({ id }) => id)).toEqual([registered.device_id]);
 
-    expect((await run('devices', 'delete', registered.device_id)).code).toBe(1);
-    expect((await run('devices', 'revoke', registered.device_id)).stdout).toBe('revoked\n');
-    expect((await run('devices', 'delete', registered.device_id)).code).toBe(0);
+    expect((await here('devices', 'delete', registered.device_id)).code).toBe(1);
+    expect((await here('devices', 'revoke', registered.device_id)).stdout).toBe('revoked\n');
+    expect((await here('devices', 'delete', registered.device_id)).code).toBe(0);
     expect((await json<List>('devices')).count).toBe(0);
   });
 
@@ -283,7 +283,7 @@ describe('a home on the command line', () => {
   });
 
   it('reports an unknown event kind as a refusal', async () => {
-    const { code, stderr } = await run('watch', '--events', 'weather');
+    const { code, stderr } = await here('watch', '--events', 'weather');
     expect(code).toBe(1);
     expect(stderr).toContain('VALIDATION_FAILED');
   });
