@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { Browser } from 'playwright-core';
+import type { Browser, WebSocketRoute } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inviteMember } from '../support/access-fixture.ts';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
@@ -313,7 +313,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await close();
   });
 
-  it('can be a thousand, with only the visible rows in the document', async () => {
+  it('can be a thousand, all reachable after a reconnect, with only the visible rows in the document', async () => {
     const rich = await at.owner('rita');
     const NUMBER = 1_000;
     const add = (n: number) => register(rich, { device_type: 'smart_light', name: `Lamp ${n}` });
@@ -322,22 +322,36 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     for (let from = 1; from < NUMBER; from += 111) {
       await Promise.all(Array.from({ length: 111 }, (_, n) => add(from + n)));
     }
-    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: rich.token });
-    // The first page is requested again when the stream is open: the end of the list is reached before its answer.
-    const scrolled = Promise.withResolvers<void>();
-    let requests = 0;
-    await page.route(/\/v1\/devices\?limit=200$/, async (route) => {
-      requests += 1;
-      if (requests === 2) await scrolled.promise;
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: rich.token, fresh: true });
+    // The loaded pages are requested again when the stream is open, which cancels the request of the next page.
+    const sockets: WebSocketRoute[] = [];
+    await page.routeWebSocket(/\/ws\/state/, (socket) => {
+      sockets.push(socket);
+      socket.connectToServer();
+    });
+    let isHeld = false;
+    const reloaded = Promise.withResolvers<void>();
+    await page.route(/\/v1\/devices\?limit=200&cursor=/, async (route) => {
+      isHeld = true;
+      await reloaded.promise;
       await route.continue();
     });
     await open('/devices');
     await page.getByText('1,000 devices').waitFor();
     const rows = page.getByRole('row', { name: /Lamp \d+ / });
     await rows.first().waitFor();
+    await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
+    const toTheEnd = () => page.evaluate('document.querySelector(".long tbody").scrollTo(0, 1e9)');
     await eventually(async () => {
-      await page.evaluate('document.querySelector(".long tbody").scrollTo(0, 1e9)');
-      scrolled.resolve();
+      await toTheEnd();
+      return isHeld;
+    });
+    const reload = page.waitForResponse(/\/v1\/devices\?limit=200$/);
+    await sockets.at(-1)?.close({ code: 1001 });
+    await reload;
+    reloaded.resolve();
+    await eventually(async () => {
+      await toTheEnd();
       return (await page.getByText('Lamp 0', { exact: true }).count()) === 1;
     });
     expect(await page.locator('tr').count()).toBeLessThan(200);

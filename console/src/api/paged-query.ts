@@ -41,13 +41,14 @@ export function usePagedQuery<Page extends { next_cursor: string | null }, Row>(
   });
   // biome-ignore lint/correctness/useExhaustiveDependencies: `rowsOf` does not change
   const rows = useMemo(() => data?.pages.flatMap((page) => rowsOf(page)) ?? [], [data]);
-  // The next page is requested once at the end of the list, which may be while the loaded pages are loaded again.
-  const isRequested = useRef(false);
+  const loaded = data?.pages.length ?? 0;
+  // A request of a next page waits while the loaded pages are loaded again, and is cancelled when that starts.
+  const wanted = useRef({ path, pages: 0 });
+  const isWanted = (): boolean => wanted.current.path === path && loaded < wanted.current.pages;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `isWanted` is a new function at each render
   useEffect(() => {
-    if (isFetching || !isRequested.current) return;
-    isRequested.current = false;
-    if (hasNextPage && error === null) void fetchNextPage();
-  }, [isFetching, hasNextPage, error, fetchNextPage]);
+    if (isWanted() && !isFetching && hasNextPage && error === null) void fetchNextPage();
+  }, [path, loaded, isFetching, hasNextPage, error, fetchNextPage]);
   return {
     firstPage: data?.pages[0] ?? null,
     rows,
@@ -55,8 +56,8 @@ export function usePagedQuery<Page extends { next_cursor: string | null }, Row>(
     problem: error,
     isFetching,
     loadMore() {
-      if (isFetching) isRequested.current = true;
-      else if (hasNextPage) void fetchNextPage();
+      wanted.current = { path, pages: loaded + 1 };
+      if (!isFetching && hasNextPage) void fetchNextPage();
     },
     reload: () => void refetch(),
   };
