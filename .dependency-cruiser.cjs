@@ -108,7 +108,7 @@ module.exports = {
           '^proto/gen/',
           '^src/domain/backoff\\.ts$',
           'node_modules/(@bufbuild/protobuf|@grpc/grpc-js)/',
-          '^(crypto|stream|timers/promises)$',
+          '^(crypto|net|stream|timers/promises)$',
         ],
       },
     },

@@ -1,3 +1,4 @@
+import { createServer } from 'node:net';
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { Server, ServerCredentials, type ServiceDefinition } from '@grpc/grpc-js';
 import {
@@ -90,9 +91,13 @@ export async function serve(
         error === null ? resolve(bound) : reject(error),
       ),
     );
-  const port = await bind(address).catch((error: unknown) => {
+  const freeAddress = `${address.slice(0, address.lastIndexOf(':'))}:0`;
+  const isTaken = otherwiseFree && !(await canListen(address));
+  if (isTaken) log.info({ address }, 'preferred port is taken; listening on a free one');
+  const port = await bind(isTaken ? freeAddress : address).catch((error: unknown) => {
+    // Another process took the port after the check.
     if (!otherwiseFree) throw error;
-    return bind(`${address.slice(0, address.lastIndexOf(':'))}:0`);
+    return bind(freeAddress);
   });
   return {
     port,
@@ -110,4 +115,16 @@ export async function serve(
         });
       }),
   };
+}
+
+/** False if `host:port` is taken. gRPC would report that on stderr as an error that names neither the address nor the cause. */
+function canListen(address: string): Promise<boolean> {
+  const at = address.lastIndexOf(':');
+  return new Promise((resolve) => {
+    const probe = createServer();
+    probe.once('error', () => resolve(false));
+    probe.listen({ host: address.slice(0, at), port: Number(address.slice(at + 1)) }, () => {
+      probe.close(() => resolve(true));
+    });
+  });
 }

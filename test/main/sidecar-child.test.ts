@@ -84,6 +84,9 @@ describe('the sidecar as a child process', () => {
     const { listened: second } = start({ preferredPort });
     expect(await until(() => second[0])).toMatch(/^127\.0\.0\.1:\d+$/);
     expect(second[0]).not.toBe(first[0]);
+    const taken = await until(() => lines.find(({ message }) => message.startsWith('preferred port is taken')));
+    expect(taken).toMatchObject({ level: 'info', fields: { address: `127.0.0.1:${preferredPort}` } });
+    expect(lines.filter(({ level }) => level === 'warn')).toEqual([]);
   });
 
   it('listens on a port, plans, logs through the service, and ends when stopped', async () => {
