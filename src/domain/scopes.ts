@@ -40,6 +40,11 @@ export const ALL_SCOPES = 'all';
 /** A scope of an API key, or `all`, as a pattern for schemas. */
 export const keyScopePattern = new RegExp(`^(${ALL_SCOPES}|(${pick(verbs)}):(${pick(resources)}))$`);
 
+/** The error text of an unknown scope: names what is accepted. */
+export const SCOPE_RULE =
+  `must be \`${ALL_SCOPES}\`, or \`<verb>:<resource>\` with a verb of ${verbs.join(', ')} ` +
+  `and a resource of ${resources.join(', ')}`;
+
 /**
  * The scopes of a new key, without duplicates; null for `all`. An unknown scope, an empty list, and `all` with other
  * scopes are refused: a key has all permissions of its role only if the request names `all`.
@@ -54,7 +59,7 @@ export function readScopes(texts: readonly string[]): Outcome<readonly Scope[] |
   const errors: FieldError[] = [];
   texts.forEach((text, index) => {
     if (isScope(text)) known.add(text);
-    else errors.push({ path: `scopes.${index}`, message: 'is not a known scope' });
+    else errors.push({ path: `scopes.${index}`, message: SCOPE_RULE });
   });
   return errors.length === 0 ? done([...known]) : invalidScopes(errors);
 }

@@ -8,6 +8,7 @@ import {
   keyScopePattern,
   mayGrant,
   readScopes,
+  SCOPE_RULE,
   type Scope,
   scopesOfKey,
   storedScopesOf,
@@ -44,7 +45,7 @@ const scopes = z
   .array(
     z
       .string()
-      .regex(keyScopePattern, 'is not a known scope')
+      .regex(keyScopePattern, SCOPE_RULE)
       .meta({ examples: ['read:devices', 'execute:commands'] }),
   )
   .min(1, `must name scopes, or \`${ALL_SCOPES}\``)

@@ -1,5 +1,6 @@
 import { decodeJwt } from 'jose';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { SCOPE_RULE } from '../../../../src/domain/scopes.ts';
 import { DROPPED_ANSWER } from '../../../../src/store/contract.ts';
 import { earlierApiKey, withChecksum } from '../../../support/api-keys.ts';
 import { type CallResult, type HttpService, startHttpService } from '../../../support/http-service.ts';
@@ -109,9 +110,12 @@ describe('a new key', () => {
     expect(answer(await create(owner.token, body))).toEqual([400, 'VALIDATION_FAILED']);
   });
 
-  it('has scopes that its request names: an empty list is refused with the reason', async () => {
+  it('has scopes that its request names: an empty list or an unknown scope is refused with what is accepted', async () => {
     const { body } = await create(owner.token, { name: 'x', scopes: [] });
     expect(body.errors).toEqual([{ path: 'scopes', message: 'must name scopes, or `all`' }]);
+    const unknown = await create(owner.token, { name: 'x', scopes: ['read'] });
+    expect(unknown.body.errors).toEqual([{ path: 'scopes.0', message: SCOPE_RULE }]);
+    expect(SCOPE_RULE).toMatch(/^must be `all`, or `<verb>:<resource>` with a verb of read, .* of devices, /);
     const narrow = await service.token(`${decodeJwt(owner.token).sub}`, { scope: 'read:devices write:tenant' });
     const asNarrow = (scopes: string[]) => create(narrow, { name: 'x', scopes });
     expect(answer(await asNarrow(['all']))).toEqual([403, 'INSUFFICIENT_SCOPE']);
