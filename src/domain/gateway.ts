@@ -141,11 +141,17 @@ export function mayConfirm(
   if (!byAgent || claim.normalDryRun === true) return done(true);
   for (const rule of [agent_confirm_by].flat()) {
     const needed = confirmerDetail(rule, requester, confirmer);
-    if (needed !== null)
-      return refuse('CONFIRMATION_FAILED', `The policy for agents requires confirmation by ${needed}.`);
+    if (needed === null) continue;
+    const detail = `The policy for agents requires confirmation by ${needed}.`;
+    return refuse('CONFIRMATION_FAILED', isAgentToken(confirmer) ? `${detail} ${AGENT_TOKEN}` : detail);
   }
   return done(true);
 }
+
+const AGENT_TOKEN = 'This token counts as an agent’s, because it or its client was used at /mcp.';
+
+/** True outside of `/mcp`, where the user does not see that the token is an agent's. */
+const isAgentToken = (confirmer: Principal): boolean => confirmer.via !== 'mcp' && isAgent(confirmer);
 
 /** Who is required where this confirmer is not enough; otherwise null. */
 function confirmerDetail(rule: Confirmer, requester: Principal, confirmer: Principal): string | null {

@@ -145,6 +145,15 @@ describe('a credential that was presented at /mcp', () => {
     }
   });
 
+  it('gets the reason where it cannot confirm: a token', async () => {
+    const { dry_run_token } = (await owner.post(`/v1/device/${door()}/command`, { action: 'unlock' })).body;
+    await agentWith(owner.token);
+    expect((await confirm(owner, dry_run_token)).body.detail).toBe(
+      'The policy for agents requires confirmation by a person. ' +
+        'This token counts as an agent’s, because it or its client was used at /mcp.',
+    );
+  });
+
   it('is an agent on every wire after its rotation: an API key', async () => {
     const { key, prefix } = await createApiKey(owner);
     const agent = await agentWith(key);
