@@ -78,7 +78,7 @@ function FirstHello({ id }: { id: string }) {
 
 const needs: Record<ProgramLanguage, string> = {
   Shell: 'Needs mosquitto-clients, openssl and jq. Waits 30 seconds for one command and carries it out.',
-  Python: 'Needs paho-mqtt 1.6 or 2.',
+  Python: 'Needs the package paho-mqtt, 1.6 or 2 (pip install paho-mqtt). Runs until Ctrl-C.',
   JavaScript: 'Needs Node.js and the package twinkeep in the same folder.',
   Arduino: 'Needs an ESP32, its boards package and the library PubSubClient. Fill in your Wi-Fi.',
 };
