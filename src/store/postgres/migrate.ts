@@ -78,10 +78,30 @@ export interface MigrationResult {
  * since, or if the database requires a newer build, and an `AbortError` if the signal of `retry` aborts.
  */
 export async function migrate(database: Database, options: MigrateOptions = {}): Promise<MigrationResult> {
+  const { known = migrations, shared = false } = options;
   const fields = { tables: 'migrations, expansions' };
   const progress = progressOf(database, options, fields);
-  await progress.during(() => locked(database, options, { fields, progress }, (query) => query(createTables)));
-  return applyEach(database, options.known ?? migrations, options);
+  const unapplied = await progress.during(() =>
+    locked(database, options, { fields, progress }, async (query) => {
+      await query(createTables);
+      return unappliedOf(await query<AppliedMigration>(readApplied), known, shared);
+    }),
+  );
+  return applyEach(database, unapplied, options);
+}
+
+/**
+ * The migrations of `known` that a database with these applied ones lacks. Read under the lock, so that most starts need
+ * one transaction in place of one for each migration.
+ */
+function unappliedOf(rows: readonly AppliedMigration[], known: readonly Migration[], shared: boolean): Migration[] {
+  checkLevel(rows, schemaLevelOf(known), shared);
+  const applied = new Map(rows.map((row) => [row.id, row]));
+  return known.filter((migration) => {
+    const done = applied.get(migration.id);
+    if (done) checkText(done, migration);
+    return done === undefined;
+  });
 }
 
 /** Applies the contracts that waited, as far as no node of an older build is alive. */

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 import { actorTables, tableOf } from '../../../src/store/postgres/actor-tables.ts';
 import { commandStore } from '../../../src/store/postgres/commands.ts';
 import { connectPglite, connectPostgres } from '../../../src/store/postgres/connect.ts';
@@ -97,7 +97,9 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
       expect(applied.reduce((sum, { applied }) => sum + applied, 0)).toBe(migrations.length);
       const [database] = databases;
       if (!database) throw new Error('no database');
+      const transactions = vi.spyOn(database, 'transaction');
       expect(await migrate(database)).toEqual({ applied: 0, waiting: [] });
+      expect(transactions).toHaveBeenCalledTimes(1);
       expect(await tables(database)).toEqual(expect.arrayContaining(['devices', 'commands', 'tenants', 'journal']));
 
       expect(await migrate(database, { known: [...migrations, note] })).toMatchObject({ applied: 1 });
