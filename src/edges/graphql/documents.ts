@@ -65,8 +65,8 @@ const MAX_CACHED_LENGTH = 16 * 1024;
 const MAX_CACHED_CHARACTERS = 256 * 1024;
 
 export function makeDocumentCache(
-  /** The public schema, which documents are validated against, and the executed one. */
-  [schema, executedSchema]: readonly [GraphQLSchema, GraphQLSchema],
+  /** Returns the public schema, which documents are validated against, and the executed one: the same ones every time. */
+  getSchemas: () => readonly [GraphQLSchema, GraphQLSchema],
   { hideSuggestions }: { hideSuggestions: boolean },
 ): DocumentCache {
   const cache = new LRUCache<string, CachedDocument>({
@@ -82,6 +82,7 @@ export function makeDocumentCache(
     if ('errors' in document) return document;
     const excess = checkDocumentSize(document);
     if (excess !== null) return rejectTooComplex(excess);
+    const [schema, executedSchema] = getSchemas();
     const errors = validate(schema, document, specifiedRules, { hideSuggestions });
     if (errors.length > 0) return { errors, excessive: false };
     const fragments = fragmentsOf(document);
@@ -108,6 +109,7 @@ export function makeDocumentCache(
     const depth = checked.depths.get(operation) ?? 0;
     if (depth > documentLimits.depth)
       return rejectTooComplex(`An operation can nest fields ${documentLimits.depth} deep; this one has ${depth}.`);
+    const [schema] = getSchemas();
     const cost = costOf(operation, { schema, fragments: checked.fragments, variables });
     if (cost > documentLimits.cost)
       return rejectTooComplex(`An operation can cost ${documentLimits.cost} points; this one costs ${cost}.`);

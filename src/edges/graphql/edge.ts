@@ -9,7 +9,7 @@ import { getSchemas } from './schema.ts';
 import { GraphqlSockets, type SocketParts } from './sockets.ts';
 
 type SubscriberCount = (tenantId: Uuid, kind: UpdateKindName) => number;
-type BuiltParts = 'schema' | 'prepareDocument' | 'eventSource';
+type BuiltParts = 'publicSchema' | 'prepareDocument' | 'eventSource';
 
 export type GraphqlParts = Omit<HttpParts, BuiltParts | 'newId' | 'log'> & Omit<SocketParts, BuiltParts>;
 
@@ -21,13 +21,12 @@ export interface GraphqlEdge
   subscriberCount: SubscriberCount;
 }
 
-/** GraphQL edge at `/graphql` (contract §6): HTTP listener and WebSocket server. */
+/** GraphQL edge at `/graphql` (contract §6): HTTP listener and WebSocket server. Its schemas are built by the first document. */
 export function makeGraphql(parts: GraphqlParts): GraphqlEdge {
   const { actors, newId, log } = parts.services;
-  const [schema, executed] = getSchemas();
-  const documents = makeDocumentCache([schema, executed], { hideSuggestions: parts.production });
+  const documents = makeDocumentCache(getSchemas, { hideSuggestions: parts.production });
   const eventSource = makeLiveEventSource(actors);
-  const common = { ...parts, schema, prepareDocument: documents.prepare };
+  const common = { ...parts, publicSchema: () => getSchemas()[0], prepareDocument: documents.prepare };
   const sockets = new GraphqlSockets({ ...common, eventSource });
   return {
     listener: makeGraphqlListener({ ...common, newId, log }),

@@ -30,7 +30,8 @@ import { type GraphqlContext, makeGraphqlContext } from './graphql-context.ts';
 import { type RequestParams, readRequestParams } from './request-params.ts';
 
 export interface HttpParts {
-  schema: GraphQLSchema;
+  /** The schema that documents are validated against. */
+  publicSchema(): GraphQLSchema;
   prepareDocument: PrepareDocument;
   authenticator: HttpAuthenticator;
   rateLimiter: RequestRateLimiter;
@@ -146,14 +147,14 @@ class ExchangeHandler {
     caller: Caller,
     { method }: HttpExchange,
   ): { refusal: Refusal; headers: string[] } | null {
-    const { schema, production } = this.#parts;
+    const { publicSchema, production } = this.#parts;
     if (isMutation(prepared) && method !== 'POST') {
       return {
         refusal: { code: 'METHOD_NOT_ALLOWED', detail: 'Send mutations by POST.' },
         headers: ['Allow', 'POST'],
       };
     }
-    if (caller.user === null && needsAuthentication(schema, prepared)) {
+    if (caller.user === null && needsAuthentication(publicSchema(), prepared)) {
       const refusal: Refusal = { code: 'UNAUTHENTICATED', detail: 'A valid bearer token or API key is required.' };
       return { refusal, headers: [] };
     }

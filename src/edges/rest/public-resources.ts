@@ -65,6 +65,10 @@ export function publicResources(parts: {
     ),
     ...entryResources,
     ...signInResources(parts.signIn),
-    ...referenceResources({ openApi: restDocument(parts.tiers ?? []), events: parts.events, files: parts.reference }),
+    ...referenceResources({
+      openApi: () => restDocument(parts.tiers ?? []),
+      events: parts.events,
+      files: parts.reference,
+    }),
   ];
 }

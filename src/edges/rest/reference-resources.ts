@@ -3,24 +3,18 @@ import type { BuiltFiles } from '../shared/built-files.ts';
 import { referencePage } from '../shared/reference-pages.ts';
 import type { PublicResource } from './public-resource.ts';
 
-/** The OpenAPI and AsyncAPI documents, and the pages of the API reference with their files. */
+/** The OpenAPI and AsyncAPI documents, built when they are first requested, and the pages of the API reference with their files. */
 export function referenceResources(parts: {
-  openApi: JsonObject;
-  /** Returns the same object until the document changes. */
+  /** Both return the same object until the document changes. */
+  openApi(): JsonObject;
   events(): JsonObject;
   files: BuiltFiles;
 }): PublicResource[] {
-  const { events, files } = parts;
-  const openApi = JSON.stringify(parts.openApi);
-  let asyncApi: { document: JsonObject; json: string } | null = null;
-  const eventsJson = (): string => {
-    const document = events();
-    if (asyncApi?.document !== document) asyncApi = { document, json: JSON.stringify(document) };
-    return asyncApi.json;
-  };
+  const { files } = parts;
+  const [openApi, asyncApi] = [jsonOf(parts.openApi), jsonOf(parts.events)];
   return [
-    { path: '/openapi.json', respond: () => ({ type: 'application/json', body: openApi }) },
-    { path: '/asyncapi.json', respond: () => ({ type: 'application/json', body: eventsJson() }) },
+    { path: '/openapi.json', respond: () => ({ type: 'application/json', body: openApi() }) },
+    { path: '/asyncapi.json', respond: () => ({ type: 'application/json', body: asyncApi() }) },
     { path: '/docs', respond: () => referencePage(files, 'rest') },
     { path: '/docs/events', respond: () => referencePage(files, 'events') },
     {
@@ -28,4 +22,14 @@ export function referenceResources(parts: {
       respond: ([file = ''], { headers }) => files.asset(file, `${headers['accept-encoding'] ?? ''}`),
     },
   ];
+}
+
+/** The text of the current document, which is kept until the document changes. */
+function jsonOf(current: () => JsonObject): () => string {
+  let last: { document: JsonObject; json: string } | null = null;
+  return () => {
+    const document = current();
+    if (last?.document !== document) last = { document, json: JSON.stringify(document) };
+    return last.json;
+  };
 }

@@ -1,9 +1,10 @@
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { makeDocumentCache } from '../../../src/edges/graphql/documents.ts';
 import { makeSchema } from '../../../src/edges/graphql/schema.ts';
 
 it('caches repeated documents, and only a few long ones', () => {
-  const { prepare } = makeDocumentCache([makeSchema(), makeSchema({ executed: true })], { hideSuggestions: false });
+  const schemas = [makeSchema(), makeSchema({ executed: true })] as const;
+  const { prepare } = makeDocumentCache(() => schemas, { hideSuggestions: false });
   const documentOf = (query: string) => {
     const found = prepare({ query, operationName: null, variables: {} });
     if ('errors' in found) throw found.errors[0];
@@ -17,4 +18,13 @@ it('caches repeated documents, and only a few long ones', () => {
   const [first] = long.map(documentOf);
   expect(documentOf(long.at(-1) as string)).toBe(documentOf(long.at(-1) as string));
   expect(documentOf(long[0] as string)).not.toBe(first);
+});
+
+it('gets the schemas when the first document is validated', () => {
+  const getSchemas = vi.fn(() => [makeSchema(), makeSchema({ executed: true })] as const);
+  const { prepare } = makeDocumentCache(getSchemas, { hideSuggestions: false });
+  prepare({ query: 'no document', operationName: null, variables: {} });
+  expect(getSchemas).not.toHaveBeenCalled();
+  prepare({ query: '{ me { user { id } } }', operationName: null, variables: {} });
+  expect(getSchemas).toHaveBeenCalled();
 });
