@@ -1,3 +1,4 @@
+import { setImmediate as nextPass } from 'node:timers/promises';
 import { Runtime } from '../actors/runtime.ts';
 import type { Config } from '../config.ts';
 import type { Clock } from '../domain/clock.ts';
@@ -6,7 +7,7 @@ import type { Log } from '../domain/log.ts';
 import { masterKeyIds } from '../domain/sealing.ts';
 import type { Milliseconds, Uuid } from '../domain/values.ts';
 import { Metrics } from '../edges/shared/metrics.ts';
-import { currentDefinition, definitionFor } from '../machines/versions.ts';
+import { compileMachines, currentDefinition, definitionFor } from '../machines/versions.ts';
 import { NodeLoadMeter } from '../services/node-load.ts';
 import { SoleNode } from '../services/sole-node.ts';
 import { StoreLiveness } from '../services/store-liveness.ts';
@@ -74,16 +75,14 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
   const newId = makeIds(clock);
   const membership = joinCluster(config, lock, log);
   const nodes = membership?.nodes ?? null;
-  const {
-    store: opened,
-    database,
-    contracts,
-  } = await openStoreAndDatabase(config, {
+  const opening = openStoreAndDatabase(config, {
     ...{ lock, log, signal, rowSecurity: config.rowSecurity },
     generation: membership ? () => membership.shards.generation : undefined,
     check: ({ sealedValues }) =>
       checkMasterKeys((known) => sealedValues.withOtherKeys(known, clock.now()), config.keys),
   });
+  // While the thread of the embedded database starts; on PostgreSQL they are compiled already.
+  const [{ store: opened, database, contracts }] = await Promise.all([opening, nextPass().then(compileMachines)]);
   const store = options.wrapStore?.(opened) ?? opened;
   const { databaseUrl: url } = config;
   const cache = await openCache(config, clock, lease, nodes !== null && url !== null ? { database, url } : null);

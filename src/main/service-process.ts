@@ -103,10 +103,11 @@ export class ServiceProcess {
 
   /** Resolves when HTTP listens; on the embedded store, when the process is active. */
   async start(): Promise<void> {
-    if (this.#canStandBy) await this.#listenAsStandby();
-    // Before the lock is held, so that a takeover does not wait for it.
-    compileMachines();
-    if (!this.#canStandBy) await this.#lock.acquire(this.#waiting.signal);
+    if (this.#canStandBy) {
+      await this.#listenAsStandby();
+      // Before the lock is held, so that a takeover does not wait for it.
+      compileMachines();
+    } else await this.#lock.acquire(this.#waiting.signal);
     this.#serveIfPossible().then(this.#active.resolve, this.#active.reject);
     if (this.#canStandBy) this.active.catch((error: Error) => this.#reportFailedStart(error));
     else await this.active.catch((error) => this.#abandonStart(error));
