@@ -1,4 +1,4 @@
-import { type RunningDevice, startSimulatedDevice } from '../device/homes/running-device.ts';
+import type { RunningDevice } from '../device/homes/running-device.ts';
 import type { SimulatedDevice, SimulationEnvironment } from '../device/homes/simulated-device.ts';
 import type { SigningAlg } from '../domain/device-key.ts';
 import type { Milliseconds } from '../domain/values.ts';
@@ -43,12 +43,14 @@ export async function registerSimulatedDevice(
 }
 
 /** Connects the device over MQTT and starts its simulation. With `firmwareKeys` it installs only firmware that one of them has signed. */
-export function startDevice(
+export async function startDevice(
   { simulated, registration }: RegisteredDevice,
   world: SimulationEnvironment,
   tickMs: Milliseconds,
   firmwareKeys?: readonly string[],
 ): Promise<RunningDevice> {
+  // With it an MQTT client is loaded, which no other command needs.
+  const { startSimulatedDevice } = await import('../device/homes/running-device.ts');
   return startSimulatedDevice(
     simulated,
     world,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { SingleBar } from 'cli-progress';
+import type { SingleBar } from 'cli-progress';
 import { type Command, Option } from 'commander';
 import { firmwareStatuses, MAX_ARTIFACT_BYTES } from '../../domain/firmware.ts';
 import type { Api } from '../api.ts';
@@ -205,7 +205,7 @@ async function artifactSize(path: string): Promise<number> {
 /** Uploads the artifact, and throws if the service's checksum differs from that of the file. */
 async function upload(io: Io, api: Api, id: string, file: { path: string; bytes: number }): Promise<ReleaseAnswer> {
   const digest = createHash('sha256');
-  const bar = startProgressBar(io, file.bytes);
+  const bar = await startProgressBar(io, file.bytes);
   async function* chunks(): AsyncGenerator<Uint8Array> {
     for await (const chunk of createReadStream(file.path) as AsyncIterable<Buffer>) {
       digest.update(chunk);
@@ -223,7 +223,8 @@ async function upload(io: Io, api: Api, id: string, file: { path: string; bytes:
 }
 
 /** A progress bar on stderr; prints nothing if that is not a terminal. */
-function startProgressBar(io: Io, bytes: number): SingleBar {
+async function startProgressBar(io: Io, bytes: number): Promise<SingleBar> {
+  const { SingleBar } = await import('cli-progress');
   const bar = new SingleBar({
     stream: io.stderr as NodeJS.WriteStream,
     format: 'uploading {bar} {percentage} %  {eta_formatted}',

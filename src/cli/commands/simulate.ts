@@ -1,4 +1,4 @@
-import { SingleBar } from 'cli-progress';
+import type { SingleBar } from 'cli-progress';
 import { type Command, Option } from 'commander';
 import type { RunningDevice } from '../../device/homes/running-device.ts';
 import { realEnvironment, type SimulatedDevice } from '../../device/homes/simulated-device.ts';
@@ -74,7 +74,7 @@ async function simulate(client: CliContext, options: SimulateOptions): Promise<v
   const registeredDevices: RegisteredDevice[] = [];
   const running: RunningDevice[] = [];
   try {
-    const bar = startProgressBar(io, 'registering', options.devices);
+    const bar = await startProgressBar(io, 'registering', options.devices);
     try {
       await runInParallel(
         Array.from({ length: options.devices }, (_, n) => createSimulatedDevice(world, n)),
@@ -118,7 +118,7 @@ async function findOrCreateHome(api: Api): Promise<string> {
 }
 
 async function removeDevices(io: Io, api: Api, registeredDevices: readonly RegisteredDevice[]): Promise<void> {
-  const bar = startProgressBar(io, 'removing', registeredDevices.length);
+  const bar = await startProgressBar(io, 'removing', registeredDevices.length);
   try {
     await runInParallel(registeredDevices, REGISTRATION_CONCURRENCY, async (registered) => {
       await removeDevice(api, registered);
@@ -197,7 +197,12 @@ function showStatus({ io, show, json }: CliContext, counts: Counts): { end(): vo
 }
 
 /** A progress bar on stderr; prints nothing if that is not a terminal. */
-function startProgressBar(io: Io, activity: string, total: number): Pick<SingleBar, 'increment' | 'stop'> {
+async function startProgressBar(
+  io: Io,
+  activity: string,
+  total: number,
+): Promise<Pick<SingleBar, 'increment' | 'stop'>> {
+  const { SingleBar } = await import('cli-progress');
   const bar = new SingleBar({
     stream: io.stderr as NodeJS.WriteStream,
     format: `${activity} {bar} {value}/{total}  {eta_formatted}`,
