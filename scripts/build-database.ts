@@ -15,6 +15,16 @@ export async function createDatabase(files: string): Promise<void> {
   await database.write({ text: 'update pg_database set datistemplate = false' });
   for (const name of ['template0', 'template1']) await database.write({ text: `drop database ${name}` });
   await database.close();
+  removeForks(files);
+}
+
+/**
+ * Removes the free space maps and visibility maps of the tables, a seventh of the files. PostgreSQL creates them when it
+ * needs them.
+ */
+function removeForks(files: string): void {
+  for (const name of readdirSync(files, { recursive: true, encoding: 'utf8' }))
+    if (/\/\d+_(fsm|vm)$/.test(name)) rmSync(join(files, name));
 }
 
 /** Writes an archive of the files of a database that was shut down. */

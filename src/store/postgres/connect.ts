@@ -77,7 +77,7 @@ async function initialise(dataDir: string, template: string | null): Promise<voi
     const thread = new PgliteThread(temporary);
     await thread.ready();
     await thread.close();
-  } else extract({ file: template, cwd: temporary, sync: true, strict: true });
+  } else extract({ file: template, cwd: temporary, sync: true, strict: true, noMtime: true });
   renameSync(temporary, dataDir);
 }
 

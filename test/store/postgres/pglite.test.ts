@@ -1,4 +1,4 @@
-import { cpSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, inject, it } from 'vitest';
@@ -104,6 +104,19 @@ it('a folder without a database is refused with a reason', async () => {
 });
 
 describe('a new database', () => {
+  it('is created without maps of its files, which PostgreSQL makes when it needs them', async () => {
+    const isMap = (name: string): boolean => /_(fsm|vm)$/.test(name);
+    const dataDir = copyPglite(inject('pgliteTemplate'), folder());
+    const files = (): string[] => readdirSync(dataDir, { recursive: true, encoding: 'utf8' });
+    expect(files().filter(isMap)).toEqual([]);
+    const database = await connectPglite(dataDir);
+    closing.push(() => database.close());
+    await database.write({ text: 'create table numbers as select n from generate_series(1, 20000) as n' });
+    await database.write({ text: 'vacuum numbers' });
+    expect(files().filter(isMap).length).toBeGreaterThan(0);
+    expect(await database.read({ text: 'select count(*) as n from numbers' })).toEqual([{ n: 20_000 }]);
+  });
+
   it('has the files of the template, with all migrations and no data', async () => {
     const template = join(folder(), 'template.tar.gz');
     await packDatabase(inject('pgliteTemplate'), template);

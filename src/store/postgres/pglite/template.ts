@@ -13,9 +13,12 @@ import { migrations } from '../migrations.ts';
 /** The same path in the package and in a checkout. */
 const BUILT = new URL('../../../../dist/', import.meta.url);
 
-/** Identifies the files of a new database: by the version of PGlite and the migrations. */
+/** Changes when `scripts/build-database.ts` changes what the files contain. */
+const CONTENT = 'without maps';
+
+/** Identifies the files of a new database: by the version of PGlite, the migrations and the content. */
 export function templateKey(): string {
-  const hash = createHash('sha256');
+  const hash = createHash('sha256').update(CONTENT);
   for (const { id, name, sql } of migrations) hash.update(JSON.stringify([id, name, sql]));
   // The package does not export package.json: it is the nearest one above the entry point.
   const entry = createRequire(import.meta.url).resolve('@electric-sql/pglite');
