@@ -1,0 +1,57 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import packageJson from '../package.json' with { type: 'json' };
+
+// Starts the service once, because Node.js writes its cache of compiled modules (src/cli/main.ts) when a process ends.
+
+const TIME_LIMIT_MS = 60_000;
+
+/** The flags of `npm start`: V8 uses cached code only with the flags that it was compiled with. */
+const flags = packageJson.scripts.start.match(/--\S+/g) ?? [];
+
+/** Resolves when the service serves, and rejects when it ends before. */
+async function untilServing(service: ChildProcess): Promise<void> {
+  let output = '';
+  service.stderr?.setEncoding('utf8');
+  for await (const text of service.stderr ?? []) {
+    output += text;
+    if (output.includes('Console:')) return;
+  }
+  throw new Error(`the service did not start: ${output.trim()}`);
+}
+
+/** Fills the cache in `folder`, null for that of the command line. The service starts in `dataDir`. */
+export async function fillCompileCache(dataDir: string, folder: string | null = null): Promise<void> {
+  const service = spawn(process.execPath, [...flags, 'src/cli/main.ts', 'serve'], {
+    cwd: resolve(import.meta.dirname, '..'),
+    env: {
+      ...{ PATH: process.env.PATH, DATA_DIR: dataDir, HOST: '127.0.0.1', PORT: '0', MQTT_PORT: '0', SIDECAR: 'off' },
+      ...(folder !== null && { NODE_COMPILE_CACHE: folder }),
+    },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const ended = once(service, 'exit');
+  const limit = setTimeout(() => service.kill('SIGKILL'), TIME_LIMIT_MS);
+  try {
+    await untilServing(service);
+  } finally {
+    service.kill();
+    await ended;
+    clearTimeout(limit);
+  }
+}
+
+if (import.meta.main) {
+  const dataDir = mkdtempSync(join(tmpdir(), 'twinkeep-compile-'));
+  try {
+    await fillCompileCache(dataDir);
+  } catch (error) {
+    // The service needs no cache, so that the installation goes on.
+    console.warn(`the compile cache was not filled: ${error instanceof Error ? error.message : error}`);
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true });
+  }
+}

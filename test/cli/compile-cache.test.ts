@@ -1,0 +1,20 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, inject, it } from 'vitest';
+import { fillCompileCache } from '../../scripts/fill-compile-cache.ts';
+import { copyPglite } from '../support/pglite.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'twinkeep-compiled-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+it('an installation caches the compiled modules of a start', async () => {
+  copyPglite(inject('pgliteTemplate'), join(folder, 'data'));
+  await fillCompileCache(join(folder, 'data'), join(folder, 'compiled'));
+  // Each module of the service, and more of its libraries.
+  expect(readdirSync(join(folder, 'compiled'), { recursive: true }).length).toBeGreaterThan(700);
+});
+
+it('a start that fails is reported with its error', async () => {
+  await expect(fillCompileCache('/dev/null/data', join(folder, 'none'))).rejects.toThrow(/did not start: error: /);
+});
