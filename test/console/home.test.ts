@@ -147,7 +147,24 @@ describe.runIf(hasChromium())('the overview in the console', () => {
     await open('');
     await page.getByRole('heading', { name: 'Entire service' }).waitFor();
     await page.getByRole('heading', { name: 'Messages per second', exact: true }).waitFor();
+    const chart = page.getByRole('img', {
+      name: /^Messages per second: from \d\d:\d\d to \d\d:\d\d; now [\d.]+; lowest [\d.]+; highest [\d.]+/,
+    });
+    await chart.locator('canvas').waitFor();
+    expect(await accessibility(page)).toEqual([]);
     expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
+  it('has a gap in the rates while the metrics cannot be read', async () => {
+    const token = await at.token('root', { email: 'root@example.com', scope: 'platform:admin' });
+    const { page, open, close } = await openConsolePage(browser, at, { token, expects: [503], fresh: true });
+    await open('');
+    await page.getByRole('img', { name: /^Messages per second: .*; now [\d.]+; / }).waitFor();
+    await page.route('**/metrics', (route) => route.fulfill({ status: 503 }));
+    await page.getByRole('img', { name: /^Messages per second: .*; now unknown; .*; no values for \d+ s$/ }).waitFor();
+    await page.unroute('**/metrics');
+    await page.getByRole('img', { name: /^Messages per second: .*; now [\d.]+; .*; no values for \d+ s$/ }).waitFor();
     await close();
   });
 });

@@ -7,6 +7,7 @@ import { useSession } from '../session.tsx';
 import { humanize } from '../ui/text-format.ts';
 import type { Tone } from '../ui/tone.ts';
 import type { Series } from './counters.ts';
+import { describeRates, rateText } from './rate-window.ts';
 import { currentRates, subscribeRates } from './rates.ts';
 
 // The chart library is loaded after the numbers are shown.
@@ -105,13 +106,13 @@ const lines: readonly { series: Series; title: string; about: string }[] = [
 export function RateFigures() {
   const rates = useSyncExternalStore(subscribeRates, currentRates);
   return lines.map(({ series, title, about }) => {
-    const value = rates[series].at(-1);
-    const text = value === undefined ? '…' : value < 10 ? value.toFixed(1) : Math.round(value).toLocaleString();
+    const value = rates[series].at(-1) ?? null;
+    const text = value === null ? '…' : rateText(value);
     return (
       <Figure key={series} title={title}>
         <p className="big">{text}</p>
         <Suspense fallback={<div className="live-line" />}>
-          <LiveLine rates={rates} series={series} label={`${title} over the last 5 minutes; now ${text}`} />
+          <LiveLine rates={rates} series={series} label={`${title}: ${describeRates(rates, series)}`} />
         </Suspense>
         <p className="quiet small">{about}</p>
       </Figure>

@@ -1,21 +1,10 @@
 import { SERVICE_PATH } from '../base.ts';
 import { names, readCounters, type Series } from './counters.ts';
+import { noRates, type Rates, SAMPLE_INTERVAL_MS, withGap, withSample } from './rate-window.ts';
 
 // Rates of the service, computed from its metrics. The samples are kept across page changes while the console is open.
 
-export interface Rates {
-  /** Seconds since the epoch, with one value per series: the format of uPlot. */
-  times: readonly number[];
-  messages: readonly number[];
-  turns: readonly number[];
-  refusals: readonly number[];
-}
-
-const SAMPLE_INTERVAL_MS = 2_000;
-/** Five minutes. */
-const MAX_SAMPLES = 150;
-
-let rates: Rates = { times: [], messages: [], turns: [], refusals: [] };
+let rates: Rates = noRates;
 let previous: Sample | null = null;
 const listeners = new Set<() => void>();
 let timer: ReturnType<typeof setInterval> | undefined;
@@ -39,14 +28,20 @@ export function subscribeRates(listener: () => void): () => void {
 async function pollMetrics(): Promise<void> {
   if (document.hidden) return;
   try {
-    const text = await (await fetch(`${SERVICE_PATH}/metrics`)).text();
-    const sample: Sample = { at: Date.now(), counts: readCounters(text) };
-    if (previous !== null && sample.at > previous.at) add(sample.at, perSecond(previous, sample));
+    const answer = await fetch(`${SERVICE_PATH}/metrics`);
+    if (!answer.ok) throw new Error(`the metrics were answered with ${answer.status}`);
+    const sample: Sample = { at: Date.now(), counts: readCounters(await answer.text()) };
+    // The first sample after a pause would be the mean of the pause, so it only starts the next interval.
+    if (previous !== null && sample.at - previous.at > 3 * SAMPLE_INTERVAL_MS) rates = withGap(rates, sample.at);
+    else if (previous !== null && sample.at > previous.at)
+      rates = withSample(rates, sample.at, perSecond(previous, sample));
     previous = sample;
-    for (const listener of listeners) listener();
   } catch {
-    // Connection problems are shown by the connection status; the chart has a gap.
+    // Connection problems are shown by the connection status.
+    rates = withGap(rates, Date.now());
+    previous = null;
   }
+  for (const listener of listeners) listener();
 }
 
 interface Sample {
@@ -59,11 +54,3 @@ const perSecond = (from: Sample, to: Sample): Record<Series, number> =>
   Object.fromEntries(
     names.map((name) => [name, (Math.max(0, to.counts[name] - from.counts[name]) * 1000) / (to.at - from.at)]),
   ) as Record<Series, number>;
-
-function add(at: number, values: Record<Series, number>): void {
-  const append = <T>(list: readonly T[], value: T): T[] => [...list.slice(1 - MAX_SAMPLES), value];
-  rates = {
-    times: append(rates.times, at / 1000),
-    ...(Object.fromEntries(names.map((name) => [name, append(rates[name], values[name])])) as Record<Series, number[]>),
-  };
-}

@@ -2,14 +2,16 @@ import { useEffect, useRef } from 'react';
 import UPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import type { Series } from './counters.ts';
-import type { Rates } from './rates.ts';
+import { minuteOf, minuteTicks, type Rates, windowOf } from './rate-window.ts';
 
-const HEIGHT = 72;
+const HEIGHT = 96;
 
-/** Line chart of a rate. The latest value is also shown as text next to it. */
+/** Line chart of a rate over time, with gaps where it is unknown. The latest value is also shown as text next to it. */
 export function Sparkline({ rates, series, label }: { rates: Rates; series: Series; label: string }) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<UPlot>(null);
+  const shown = useRef({ rates, series });
+  shown.current = { rates, series };
   useEffect(() => {
     const element = place.current;
     if (element === null) return;
@@ -17,6 +19,7 @@ export function Sparkline({ rates, series, label }: { rates: Rates; series: Seri
     const draw = (): void => {
       plot.current?.destroy();
       plot.current = new UPlot(optionsOf(element.clientWidth, colour), [[], []], element);
+      setData(plot.current, shown.current);
     };
     const dark = matchMedia('(prefers-color-scheme: dark)');
     const themed = new MutationObserver(draw);
@@ -33,8 +36,18 @@ export function Sparkline({ rates, series, label }: { rates: Rates; series: Seri
       plot.current = null;
     };
   }, []);
-  useEffect(() => plot.current?.setData([[...rates.times], [...rates[series]]]), [rates, series]);
+  useEffect(() => {
+    if (plot.current !== null) setData(plot.current, { rates, series });
+  }, [rates, series]);
   return <div ref={place} className="live-line" role="img" aria-label={label} />;
+}
+
+function setData(plot: UPlot, { rates, series }: { rates: Rates; series: Series }): void {
+  const [min, max] = windowOf(rates);
+  plot.batch(() => {
+    plot.setData([[...rates.times], [...rates[series]]], false);
+    plot.setScale('x', { min, max });
+  });
 }
 
 /** Rounds up to 1, 2 or 5 times a power of ten, for the axis. */
@@ -49,10 +62,19 @@ const optionsOf = (width: number, colour: (name: string) => string): UPlot.Optio
   height: HEIGHT,
   legend: { show: false },
   cursor: { show: false },
-  padding: [6, 0, 6, 0],
+  padding: [6, 8, 0, 0],
   scales: { y: { range: (_, __, most) => [0, roundUp(most)] } },
   axes: [
-    { show: false },
+    {
+      size: 24,
+      gap: 4,
+      stroke: colour('--quiet'),
+      font: '11px system-ui',
+      grid: { show: false },
+      ticks: { stroke: colour('--line'), width: 1, size: 4 },
+      splits: ({ bbox }, _, least, most) => minuteTicks(least, most, bbox.width / devicePixelRatio),
+      values: (_, splits) => splits.map(minuteOf),
+    },
     {
       size: 34,
       stroke: colour('--quiet'),
