@@ -59,6 +59,26 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await close();
   });
 
+  it('filters by a state without a kind, in the address and in the list of states', async () => {
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token, width: 320 });
+    await open('/actors?state=online');
+    const states = page.getByRole('combobox', { name: 'State' });
+    await page.getByRole('row', { name: /Front door/ }).waitFor();
+    expect(await states.inputValue()).toBe('online');
+    expect(await page.getByRole('row', { name: /Tenant of ada/ }).count()).toBe(0);
+    await open('/actors');
+    await page.getByRole('row', { name: /Tenant of ada/ }).waitFor();
+    await states.locator('optgroup[label="Commands"] option').first().waitFor({ state: 'attached' });
+    await states.selectOption({ value: 'tenant active' });
+    expect(new URL(page.url()).search).toBe('?kind=tenant&state=active');
+    await page.getByText('1 actor', { exact: true }).waitFor();
+    expect(await page.getByRole('radio', { name: 'Tenant' }).isChecked()).toBe(true);
+    expect(await accessibility(page)).toEqual([]);
+    expect(await overflowsHorizontally(page)).toBe(false);
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
   it('shows commands live with their device, parameters and user, and exports what is shown', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     await open('/actors?kind=command');
@@ -177,7 +197,7 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
     await home.unplug(sensor);
     await page.getByRole('img', { name: 'link: now offline' }).waitFor();
-    await page.getByText('Caused by presence.lost').waitFor();
+    await page.getByText('Caused by Device disconnected presence.lost').waitFor();
     await close();
   });
 

@@ -5,7 +5,9 @@ import { Icon } from '../ui/icons.tsx';
 import { humanize } from '../ui/text-format.ts';
 import { Countdown, Time } from '../ui/time.tsx';
 import { isEntered, leafOf, pathsIn } from './actor-display.ts';
-import { labelOf, type MachineTransition } from './chart-graph.ts';
+import type { MachineTransition } from './chart-graph.ts';
+import { EventName } from './event-name.tsx';
+import { eventTitle, explainedLabelOf } from './machine-words.ts';
 import { PrincipalName } from './principal-name.tsx';
 import { StatePills } from './state-pills.tsx';
 import type { ReplayStep } from './steps.ts';
@@ -113,7 +115,7 @@ function LastTransition({ actor, steps }: Props) {
 
 const StepCause = ({ step: { event, by }, actor }: { step: ReplayStep; actor: ActorRecord }) => (
   <>
-    {event === null ? 'an unrecorded message' : <code>{event}</code>}
+    {event === null ? 'an unrecorded message' : <EventName kind={actor.kind} event={event} />}
     {by !== null && (
       <>
         {' '}
@@ -145,6 +147,8 @@ function reasonsIn(context: JsonObject | null): string[] {
 function Next({ actor, machine }: Props) {
   const entered = pathsIn(actor.state);
   const timers = actor.timers;
+  const listed = (names: readonly string[]): string =>
+    names.map((name) => `${eventTitle(actor.kind, name)} (${name})`).join(', ');
   const events = actor.next_events.filter((event) => !isDelayedEvent(event));
   const moving = events.filter((event) => transitionsFor(machine, entered, event).length > 0);
   const staying = events.filter((event) => !moving.includes(event));
@@ -162,7 +166,7 @@ function Next({ actor, machine }: Props) {
             <li key={`${event} ${due_at}`}>
               <Icon name="clock" />
               <span>
-                {humanize(event)} <Countdown until={due_at} />
+                <EventName kind={actor.kind} event={event} /> <Countdown until={due_at} />
                 <TransitionTargets machine={machine} entered={entered} event={event} />
               </span>
             </li>
@@ -172,7 +176,7 @@ function Next({ actor, machine }: Props) {
       <ul className="events">
         {moving.map((event) => (
           <li key={event}>
-            <code>{event}</code>
+            <EventName kind={actor.kind} event={event} />
             <TransitionTargets machine={machine} entered={entered} event={event} />
           </li>
         ))}
@@ -180,10 +184,10 @@ function Next({ actor, machine }: Props) {
       {staying.length > 0 && (
         <p className="quiet small">
           {moving.length + timers.length + follows.length === 0
-            ? `No event changes the state. Accepted events: ${staying.join(', ')}.`
+            ? `No event changes the state. Accepted events: ${listed(staying)}.`
             : follows.length === 0
-              ? `Accepted without a state change: ${staying.join(', ')}.`
-              : `Also accepted: ${staying.join(', ')}; these can lead to ${follows.map((to) => humanize(leafOf(to))).join(' or ')}.`}
+              ? `Accepted without a state change: ${listed(staying)}.`
+              : `Also accepted: ${listed(staying)}; these can lead to ${follows.map((to) => humanize(leafOf(to))).join(' or ')}.`}
         </p>
       )}
     </>
@@ -210,7 +214,7 @@ function TransitionTargets({
   if (moves.length === 0) return null;
   const targets = [...new Set(moves.map(({ to }) => to as string))];
   return (
-    <span className="quiet small" title={moves.map(labelOf).join('\n')}>
+    <span className="quiet small" title={moves.map((one) => explainedLabelOf(machine.kind, one)).join('\n')}>
       {' → '}
       {targets.map((to) => humanize(leafOf(to))).join(' or ')}
     </span>

@@ -3,6 +3,7 @@ import type { Machine } from '../api/answer-types.ts';
 import { type Point, textWidth } from '../graph/path.ts';
 import { humanize } from '../ui/text-format.ts';
 import { leafOf } from './actor-display.ts';
+import { labelOf } from './machine-words.ts';
 
 // Converts a machine's statechart to a graph for the layout library, and the laid-out graph to a drawing.
 
@@ -78,14 +79,8 @@ function arrowsIn({ transitions }: Machine, region: string): Arrow[] {
   return [...arrows.values()];
 }
 
-/** `ack.received [says succeeded]`; an event that the machine raises itself is labelled only by its condition. */
-export function labelOf({ event, when }: MachineTransition): string {
-  const condition = when === null ? '' : `[${humanize(when)}]`;
-  return event.startsWith('self.') ? condition || humanize(event.slice(5)) : `${event} ${condition}`.trim();
-}
-
-function linesOf(transitions: readonly MachineTransition[]): string[] {
-  const lines = [...new Set(transitions.map(labelOf))];
+function linesOf({ kind }: Machine, transitions: readonly MachineTransition[]): string[] {
+  const lines = [...new Set(transitions.map((transition) => labelOf(kind, transition)))];
   // Labels determine the width of the drawing.
   if (lines.length === 1) return lines.flatMap((line) => line.split(/ (?=\[)/));
   return lines.length <= MAX_LABEL_LINES
@@ -102,7 +97,7 @@ export function chartGraphOf(
   const arrows = arrowsIn(machine, region);
   const signs = new Set(arrows.flatMap(({ from }) => (from.endsWith(ANY) ? [from] : [])));
   const starts = [region, ...states.filter(({ type }) => type === 'compound').map(({ state }) => state)];
-  const labels = new Map(arrows.map(({ id, transitions }) => [id, linesOf(transitions)]));
+  const labels = new Map(arrows.map(({ id, transitions }) => [id, linesOf(machine, transitions)]));
 
   const nodesIn = (group: string): ElkNode[] => [
     ...(starts.includes(group) ? [{ id: group + START, width: 12, height: 12 }] : []),

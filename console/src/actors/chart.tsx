@@ -1,11 +1,13 @@
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useId, useRef } from 'react';
+import type { ActorKind } from '../../../src/machines/outputs.ts';
 import type { Machine } from '../api/answer-types.ts';
 import { roundedPath } from '../graph/path.ts';
 import { Loading, Note } from '../ui/feedback.tsx';
 import { humanize } from '../ui/text-format.ts';
-import { chartGraphOf, type Drawing, type DrawnArrow, type DrawnState, labelOf, regionsOf } from './chart-graph.ts';
+import { chartGraphOf, type Drawing, type DrawnArrow, type DrawnState, regionsOf } from './chart-graph.ts';
 import { type HistoryState, isActive, isEnabled, wasExited, wasTaken } from './history-state.ts';
+import { explainedLabelOf } from './machine-words.ts';
 import './chart.css';
 
 /** Statechart of an actor: the current state, the last transition and the possible next ones. */
@@ -21,7 +23,13 @@ export function Chart({ machine, historyState }: { machine: Machine; historyStat
   return (
     <div className="charts">
       {data.map(({ region, drawing }) => (
-        <Region key={region} title={region || machine.kind} drawing={drawing} historyState={historyState} />
+        <Region
+          key={region}
+          kind={machine.kind}
+          title={region || machine.kind}
+          drawing={drawing}
+          historyState={historyState}
+        />
       ))}
     </div>
   );
@@ -54,7 +62,14 @@ const TARGET_WIDTH = 880;
 /** Smallest scale at which texts stay readable; a larger drawing scrolls. */
 const MIN_SCALE = 0.8;
 
-function Region({ title, drawing, historyState }: { title: string; drawing: Drawing; historyState: HistoryState }) {
+interface RegionProps {
+  kind: ActorKind;
+  title: string;
+  drawing: Drawing;
+  historyState: HistoryState;
+}
+
+function Region({ kind, title, drawing, historyState }: RegionProps) {
   const { width, height, states, arrows } = drawing;
   const id = useId();
   const lit = states.filter((state) => state.kind !== 'group' && isState(state) && isActive(state.path, historyState));
@@ -119,7 +134,7 @@ function Region({ title, drawing, historyState }: { title: string; drawing: Draw
               <Box key={state.path} state={state} historyState={historyState} />
             ))}
           {styledArrows.map(({ arrow, look }) => (
-            <Label key={arrow.id} arrow={arrow} look={look} />
+            <Label key={arrow.id} kind={kind} arrow={arrow} look={look} />
           ))}
         </svg>
       </section>
@@ -167,12 +182,12 @@ function Box({ state, historyState }: { state: DrawnState; historyState: History
   );
 }
 
-function Label({ arrow, look }: { arrow: DrawnArrow; look: ArrowStyle }) {
+function Label({ kind, arrow, look }: { kind: ActorKind; arrow: DrawnArrow; look: ArrowStyle }) {
   if (arrow.label === null) return null;
   const { lines, x, y, width, height } = arrow.label;
   return (
     <g className={`label ${look}`}>
-      <title>{arrow.transitions.map(labelOf).join('\n')}</title>
+      <title>{arrow.transitions.map((one) => explainedLabelOf(kind, one)).join('\n')}</title>
       <rect x={x} y={y} width={width} height={height} rx={5} />
       {lines.map((line, n) => (
         <text key={line} x={x + width / 2} y={y + 14 + n * 16} textAnchor="middle">

@@ -14,7 +14,7 @@ export function filterFrom(query: URLSearchParams): ActorListFilter {
   const state = query.get('state');
   return {
     ...(kind !== undefined && { kind }),
-    ...(kind !== undefined && state !== null && { state }),
+    ...(state !== null && state !== '' && { state }),
     ...(query.get('held') === 'true' && { quarantined: true }),
   };
 }
@@ -65,11 +65,23 @@ export function Filters({
         <select
           id={stateId}
           value={state}
-          disabled={kind === undefined}
-          onChange={({ target }) => set({ state: target.value })}
+          onChange={({ target }) => {
+            // Without a chosen kind, the options name theirs.
+            const [chosen, inKind] = target.value.split(' ');
+            set(inKind === undefined ? { state: target.value } : { kind: chosen ?? null, state: inKind });
+          }}
         >
-          <option value="">{kind === undefined ? 'Any state (select a kind)' : 'Any state'}</option>
-          {kind !== undefined && <States kind={kind} />}
+          <option value="">Any state</option>
+          {state !== '' && kind === undefined && <option value={state}>{pathTitle(state)}</option>}
+          {kind === undefined ? (
+            kinds.map((one) => (
+              <optgroup key={one} label={plural[one]}>
+                <States kind={one} chosen="" namesKind />
+              </optgroup>
+            ))
+          ) : (
+            <States kind={kind} chosen={state} />
+          )}
         </select>
       </div>
       <div>
@@ -97,17 +109,23 @@ export function Filters({
   );
 }
 
-function States({ kind }: { kind: ActorKind }) {
+const pathTitle = (state: string): string => humanize(state).replaceAll('.', ' › ');
+
+/** The states of a kind. A chosen state is among them also if it is written in another way: `online`, `active,online`. */
+function States({ kind, chosen, namesKind = false }: { kind: ActorKind; chosen: string; namesKind?: boolean }) {
   const { data } = useGet<{ machine: Machine }>(`/v1/machines/${kind}`);
-  return data?.machine.states
+  const states = (data?.machine.states ?? [])
     .filter(
-      ({ type, state }) => type !== 'parallel' && !state.endsWith('unregistered') && !isRegion(data.machine, state),
+      ({ type, state }) =>
+        type !== 'parallel' && !state.endsWith('unregistered') && !(data && isRegion(data.machine, state)),
     )
-    .map(({ state }) => (
-      <option key={state} value={state}>
-        {humanize(state).replaceAll('.', ' › ')}
-      </option>
-    ));
+    .map(({ state }) => state);
+  const all = chosen === '' || states.includes(chosen) ? states : [chosen, ...states];
+  return all.map((state) => (
+    <option key={state} value={namesKind ? `${kind} ${state}` : state}>
+      {pathTitle(state)}
+    </option>
+  ));
 }
 
 const isRegion = ({ type }: Machine, state: string): boolean => type === 'parallel' && !state.includes('.');

@@ -2,6 +2,8 @@ import { useEffect, useId, useState } from 'react';
 import type { ActorRecord } from '../api/answer-types.ts';
 import { Icon, type IconName } from '../ui/icons.tsx';
 import { elapsedTime, fullTime, Time } from '../ui/time.tsx';
+import { EventName } from './event-name.tsx';
+import { eventTitle } from './machine-words.ts';
 import { PrincipalName } from './principal-name.tsx';
 import { StatePills } from './state-pills.tsx';
 import type { ReplayStep as PastStep } from './steps.ts';
@@ -63,7 +65,7 @@ export function Replay({ entries, at, onSeek, loadEarlier, actor }: ReplayProps)
           max={Math.max(1, last)}
           disabled={last < 1}
           value={shown}
-          aria-valuetext={`Step ${shown + 1} of ${entries.length}: ${entry.event ?? 'unrecorded messages'}`}
+          aria-valuetext={`Step ${shown + 1} of ${entries.length}: ${entry.event === null ? 'unrecorded messages' : eventTitle(actor.kind, entry.event)}`}
           onChange={({ target }) => {
             setPlaying(false);
             to(target.valueAsNumber);
@@ -80,7 +82,7 @@ export function Replay({ entries, at, onSeek, loadEarlier, actor }: ReplayProps)
           {entry.event === null ? (
             <>Unrecorded messages{entry.at === null && ', at an unknown time after the previous step'}</>
           ) : (
-            <code>{entry.event}</code>
+            <EventName kind={actor.kind} event={entry.event} />
           )}
           {entry.by !== null && (
             <>

@@ -1,6 +1,7 @@
 import type { Machine } from '../api/answer-types.ts';
 import { humanize } from '../ui/text-format.ts';
 import { type HistoryState, isActive } from './history-state.ts';
+import { eventTitle } from './machine-words.ts';
 
 /** The statechart as text. */
 export const StateTable = ({ machine, historyState }: { machine: Machine; historyState: HistoryState }) => (
@@ -16,7 +17,12 @@ export const StateTable = ({ machine, historyState }: { machine: Machine; histor
             {isActive(state, historyState) && ' (current)'}
             {final && ' (final)'}
             {description !== '' && ` – ${description}`}
-            {events.length > 0 && <span className="quiet small"> Events: {events.join(', ')}.</span>}
+            {events.length > 0 && (
+              <span className="quiet small">
+                {' '}
+                Events: {events.map((event) => `${eventTitle(machine.kind, event)} (${event})`).join(', ')}.
+              </span>
+            )}
           </li>
         ))}
     </ul>

@@ -1,0 +1,27 @@
+import { describe, expect, it } from 'vitest';
+import { kinds } from '../../../console/src/actors/actor-display.ts';
+import { explainedLabelOf, labelOf, wordsOfEvent, wordsOfGuard } from '../../../console/src/actors/machine-words.ts';
+import { transitionsOf } from '../../../src/machines/chart.ts';
+import { currentDefinition } from '../../../src/machines/versions.ts';
+
+describe('the words for machines', () => {
+  it.each(kinds)('name every event and guard of a %s', (kind) => {
+    const transitions = transitionsOf(currentDefinition(kind).machine);
+    expect(transitions.map(({ event }) => event).filter((event) => wordsOfEvent(kind, event) === null)).toEqual([]);
+    const guards = transitions.flatMap(({ when }) => (when === null ? [] : [when]));
+    expect(guards.filter((guard) => wordsOfGuard(guard) === null)).toEqual([]);
+  });
+
+  it('show an unknown event by its own name', () => {
+    expect(labelOf('device', { event: 'clock.set', when: 'is very_new' })).toBe('clock.set [is very new]');
+  });
+
+  it('have the identifiers as a detail', () => {
+    const answered = { event: 'ack.received', when: 'has ack status in_progress' };
+    expect(labelOf('command', answered)).toBe('Answer of the device [the device reports in progress]');
+    expect(explainedLabelOf('command', answered)).toBe(
+      'Answer of the device [the device reports in progress] (ack.received: has ack status in_progress)',
+    );
+    expect(labelOf('command', { event: 'self.judged', when: 'is refused' })).toBe('[not allowed]');
+  });
+});
