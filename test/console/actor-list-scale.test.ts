@@ -1,12 +1,15 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { deviceCommit } from '../support/actor-commits.ts';
+import { commandCommit, deviceCommit } from '../support/actor-commits.ts';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
 import { openConsolePage, startConsoleService } from '../support/console-page.ts';
+import { register } from '../support/device.ts';
 import type { TestService } from '../support/service.ts';
 
 const DEVICES = 3_000;
 const ROWS = 30_000;
+/** More than two pages. */
+const COMMANDS = 450;
 /** Page size of a mocked response. */
 const PAGE = 5_000;
 
@@ -26,6 +29,15 @@ const SCROLL_THROUGH = `new Promise((resolve) => {
   };
   requestAnimationFrame(next);
 })`;
+
+/** Runs in the page: records the number of loaded rows at each change, as `window.counts`. */
+const RECORD_COUNTS = `(() => {
+  window.counts = [];
+  const status = document.querySelector('.filters [role=status]');
+  new MutationObserver(() => window.counts.push(status.textContent)).observe(status, {
+    subtree: true, childList: true, characterData: true,
+  });
+})()`;
 
 const TO_THE_END = `(() => { const list = document.querySelector('.roll tbody'); list.scrollTop = list.scrollHeight; })()`;
 
@@ -86,6 +98,54 @@ describe.runIf(hasChromium())('a long list of actors', () => {
     await open('/actors');
     await loadAll(page, ROWS);
     expect(await page.evaluate(SCROLL_THROUGH)).toBeLessThan(200);
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
+  it('keeps all rows of a sorted list of commands, and shows new commands and changes in it', async () => {
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
+      token: owner.token,
+      fresh: true,
+    });
+    const { device_id } = await register(owner, { name: 'Lamp', device_type: 'smart_light' });
+    const request = async (action: string): Promise<string> =>
+      (await owner.post(`/v1/device/${device_id}/command`, { action, params: {} })).body.command_id;
+    const oldest = await request('turn_on');
+    const now = Date.now();
+    const commits = Array.from({ length: COMMANDS }, () =>
+      commandCommit({ tenantId: owner.tenantId, columns: { created_at: now } }),
+    );
+    for (let from = 0; from < COMMANDS; from += 100)
+      await at.services.store.actors.commit(commits.slice(from, from + 100));
+    await open('/actors?kind=command&sort=-command');
+    const table = page.getByRole('table', { name: 'Commands' });
+    const rowsOf = (count: number) => page.getByText(`${count} actors`, { exact: true });
+    await rowsOf(COMMANDS + 1).waitFor();
+    await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
+    await page.evaluate(RECORD_COUNTS);
+    await request('turn_off');
+    await rowsOf(COMMANDS + 2).waitFor();
+    // The rows after the first page were never removed.
+    const counts = (await page.evaluate('window.counts')) as string[];
+    expect([...new Set(counts)]).toEqual([`${COMMANDS + 2} actors`]);
+    await owner.post(`/v1/commands/${oldest}/cancel`, {});
+    await page.getByPlaceholder('Search by name or ID').fill(oldest);
+    await table.getByRole('row').getByText('cancelled').waitFor();
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
+  it('removes a command that leaves the filtered state at once', async () => {
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    const { device_id } = await register(owner, { name: 'Other lamp', device_type: 'smart_light' });
+    const { command_id } = (await owner.post(`/v1/device/${device_id}/command`, { action: 'turn_on', params: {} }))
+      .body;
+    await open('/actors?kind=command&state=lifecycle.queued');
+    const row = page.getByRole('row').filter({ hasText: command_id.slice(-8) });
+    await row.waitFor();
+    await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
+    await owner.post(`/v1/commands/${command_id}/cancel`, {});
+    await row.waitFor({ state: 'detached' });
     expect(browserErrors()).toEqual([]);
     await close();
   });

@@ -1,4 +1,4 @@
-import { useMemo } from 'react';
+import { useEffect, useMemo } from 'react';
 import { Link } from 'wouter';
 import type { ActorEntry } from '../api/answer-types.ts';
 import { deviceHref } from '../devices/device-name.tsx';
@@ -41,6 +41,7 @@ export function CommandRows(props: CommandRowsProps) {
   });
   // Other positions than those of the loaded list.
   const isReordered = isSearch || view.sorting !== null;
+  useEffect(() => list.setReordered(isReordered), [list, isReordered]);
   return (
     <>
       <ListControls of={view} />

@@ -165,6 +165,7 @@ function Rows({
   const items = virtual.getVirtualItems();
   const [first, last] = [items[0]?.index ?? 0, items.at(-1)?.index ?? 0];
   const keyOf = useRowKeys(first);
+  useEffect(() => list.setReordered(isSearch), [list, isSearch]);
   // Search results have other positions than the list, so scrolling them loads nothing.
   useEffect(() => {
     if (!isSearch) list.setVisibleRange(first, last);

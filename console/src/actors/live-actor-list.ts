@@ -2,6 +2,7 @@ import type { ActorKind } from '../../../src/machines/outputs.ts';
 import type { ActorEntry, ActorListBody } from '../api/answer-types.ts';
 import { requestJson } from '../api/client.ts';
 import { Problem } from '../api/problem.ts';
+import { pathsIn } from './actor-display.ts';
 
 export interface ActorListFilter {
   /** A tenant other than the user's. */
@@ -46,7 +47,7 @@ const NEW_ACTORS_MS = 300;
 
 /**
  * A paged list of actors that is loaded on scrolling and kept up to date: transitions come from a stream, and the
- * visible pages are refetched periodically.
+ * visible pages are refetched periodically; all loaded pages, one after the other, if the rows are shown in another order.
  */
 export class LiveActorList {
   readonly #filter: ActorListFilter;
@@ -58,7 +59,12 @@ export class LiveActorList {
   #busy = false;
   #closed = true;
   #visible: readonly [number, number] = [0, 0];
+  #isReordered = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #newActorsTimer: ReturnType<typeof setTimeout> | undefined;
+  /** Answers to requests that were sent until then are stale: those for the first page, and those for any page. */
+  #firstStaleUntil = 0;
+  #allStaleUntil = 0;
 
   constructor(filter: ActorListFilter) {
     this.#filter = filter;
@@ -73,6 +79,8 @@ export class LiveActorList {
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);
+    clearTimeout(this.#newActorsTimer);
+    this.#newActorsTimer = undefined;
   }
 
   readonly view = (): ActorListView => this.#view;
@@ -89,35 +97,55 @@ export class LiveActorList {
     else this.#later(SCROLL_SETTLE_MS);
   }
 
+  /** Whether the rows are shown in another order than that of the list, so that any loaded row may be visible. */
+  setReordered(isReordered: boolean): void {
+    this.#isReordered = isReordered;
+    this.#later(SCROLL_SETTLE_MS);
+  }
+
   applyTransitions(transitions: readonly ActorTransition[]): void {
     const latest = new Map(transitions.map((one) => [one.id, one]));
-    const created = new Set(transitions.filter(({ from }) => from === null).map(({ id }) => id));
+    const missing = new Map(latest);
+    const { state: filtered } = this.#filter;
     let changed = false;
     this.#pages = this.#pages.map((page) => {
       if (!page.entries.some(({ id }) => latest.has(id))) return page;
       changed = true;
       return {
         ...page,
-        entries: page.entries.map((entry) => {
+        entries: page.entries.flatMap((entry) => {
           const one = latest.get(entry.id);
-          if (one === undefined) return entry;
-          created.delete(entry.id);
-          return { ...entry, state: one.to, since: new Date(one.at).toISOString(), live: true };
+          if (one === undefined) return [entry];
+          missing.delete(entry.id);
+          if (!isInState(one.to, filtered)) return [];
+          return [{ ...entry, state: one.to, since: new Date(one.at).toISOString(), live: true }];
         }),
       };
     });
-    // New actors are at the top. With a state filter an actor may have entered the list at any position.
-    if (created.size > 0 || this.#filter.state !== undefined) {
-      const [first] = this.#pages;
-      if (first !== undefined) first.requestedAt = 0;
-      this.#later(NEW_ACTORS_MS);
-    }
+    this.#requestMissing([...missing.values()]);
     if (changed) this.#show();
+  }
+
+  /** Refetches the pages where actors that are not in the list may be now. */
+  #requestMissing(missing: readonly ActorTransition[]): void {
+    const { state } = this.#filter;
+    const entered = missing.filter(
+      ({ from, to }) => isInState(to, state) && (from === null || !isInState(from, state)),
+    );
+    if (entered.length === 0) return;
+    // New actors are at the top. Others enter at any position.
+    const now = Date.now();
+    this.#firstStaleUntil = now;
+    if (entered.some(({ from }) => from !== null) && now - this.#allStaleUntil > STALE_MS) this.#allStaleUntil = now;
+    this.#newActorsTimer ??= setTimeout(() => {
+      this.#newActorsTimer = undefined;
+      this.#loadNext();
+    }, NEW_ACTORS_MS);
   }
 
   /** Marks all pages as stale. */
   invalidate(): void {
-    for (const page of this.#pages) page.requestedAt = 0;
+    this.#allStaleUntil = Date.now();
     this.#loadNext();
   }
 
@@ -138,10 +166,14 @@ export class LiveActorList {
     const [from, to] = this.#visible;
     if (this.#isShort()) return void this.#load(this.#pages.length);
     let start = 0;
-    const stale = this.#pages.findIndex(({ entries, requestedAt }) => {
-      const isVisible = start <= to && start + Math.max(1, entries.length) > from;
+    // With all pages visible, the requests are as frequent as with one.
+    const staleMs = this.#isReordered ? STALE_MS * this.#pages.length : STALE_MS;
+    const now = Date.now();
+    const stale = this.#pages.findIndex(({ entries, requestedAt }, index) => {
+      const isVisible = this.#isReordered || (start <= to && start + Math.max(1, entries.length) > from);
       start += entries.length;
-      return isVisible && Date.now() - requestedAt > STALE_MS;
+      const staleUntil = index === 0 ? Math.max(this.#firstStaleUntil, this.#allStaleUntil) : this.#allStaleUntil;
+      return isVisible && (requestedAt <= staleUntil || now - requestedAt > staleMs);
     });
     if (stale >= 0) void this.#load(stale);
     else this.#later(STALE_MS / 3);
@@ -155,10 +187,12 @@ export class LiveActorList {
 
   async #load(index: number): Promise<void> {
     const cursor = this.#pages[index]?.cursor ?? (index === 0 ? null : this.#next);
+    const requestedAt = Date.now();
     this.#busy = true;
     if (index >= this.#pages.length) this.#show({ loading: true });
     try {
-      this.#setPage(index, cursor, await requestJson<ActorListBody>('GET', pathOf(this.#filter, cursor)));
+      const body = await requestJson<ActorListBody>('GET', pathOf(this.#filter, cursor));
+      this.#setPage(index, { cursor, entries: body.actors, requestedAt }, body.next_cursor);
       this.#busy = false;
       this.#show({ loading: false, problem: null });
       this.#loadNext();
@@ -168,16 +202,16 @@ export class LiveActorList {
     }
   }
 
-  #setPage(index: number, cursor: string | null, { actors, next_cursor }: ActorListBody): void {
+  #setPage(index: number, page: LoadedPage, nextCursor: string | null): void {
     const before = this.#pages[index];
-    const isUnchanged =
-      before !== undefined && before.entries.at(-1)?.id === actors.at(-1)?.id && index < this.#pages.length - 1;
-    // If a page ends at another entry than before, the pages after it are outdated and are reloaded on demand.
-    if (!isUnchanged) {
-      this.#pages = this.#pages.slice(0, index);
-      this.#next = next_cursor;
+    const after = this.#pages[index + 1];
+    const kept = after === undefined || before === undefined ? null : joinPages(before, page, after, nextCursor);
+    if (kept !== null) this.#pages.splice(index, 2, ...kept);
+    else {
+      // The pages after it are unknown, and are reloaded on demand.
+      this.#pages = [...this.#pages.slice(0, index), page];
+      this.#next = nextCursor;
     }
-    this.#pages[index] = { cursor, entries: actors, requestedAt: Date.now() };
   }
 
   #showProblem(problem: Problem | null): void {
@@ -190,6 +224,42 @@ export class LiveActorList {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#loadNext(), ms);
   }
+}
+
+/** Whether a state, `a.b,c.d`, matches a filter: each of its comma-separated parts is a path or a part of one. */
+function isInState(state: string, filter: string | undefined): boolean {
+  if (filter === undefined) return true;
+  const paths = pathsIn(state).map((path) => `.${path}.`);
+  return filter.split(',').every((part) => paths.some((path) => path.includes(`.${part}.`)));
+}
+
+/**
+ * A page that was loaded again, and the page after it, without duplicate and missing entries. New entries move the last
+ * ones of the page to the next one, and removed ones let it reach into the next one. Null if it does not meet what was
+ * known.
+ */
+function joinPages(
+  before: LoadedPage,
+  page: LoadedPage,
+  after: LoadedPage,
+  nextCursor: string | null,
+): readonly [LoadedPage, LoadedPage] | null {
+  if (nextCursor === null) return null;
+  const known = new Map(after.entries.map(({ id }, position) => [id, position]));
+  const overlap = page.entries.findIndex(({ id }) => known.has(id));
+  if (overlap >= 0) {
+    const rest = after.entries.slice(known.get(page.entries[overlap]?.id ?? ''));
+    return [
+      { ...page, entries: page.entries.slice(0, overlap) },
+      { ...after, entries: rest },
+    ];
+  }
+  const lastId = page.entries.at(-1)?.id;
+  const last = before.entries.findIndex(({ id }) => id === lastId);
+  if (last < 0) return null;
+  const moved = before.entries.slice(last + 1);
+  if (moved.length === 0) return [page, after];
+  return [page, { ...after, cursor: nextCursor, entries: [...moved, ...after.entries] }];
 }
 
 function pathOf({ tenant, kind, state, quarantined }: ActorListFilter, cursor: string | null): string {
