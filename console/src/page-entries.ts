@@ -83,6 +83,10 @@ export const pageEntries: readonly PageEntry[] = [
     load: () => import('./memories/page.tsx').then(({ MemoriesPage }) => MemoriesPage),
   },
   {
+    ...{ path: '/commands', label: 'Commands', icon: 'command', group: 'Operate', role: 'user' },
+    load: () => import('./commands/list.tsx').then(({ CommandsPage }) => CommandsPage),
+  },
+  {
     ...{ path: '/commands/:id', role: 'user' },
     load: () => import('./commands/page.tsx').then(({ CommandPage }) => CommandPage),
   },

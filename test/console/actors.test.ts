@@ -111,6 +111,36 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await close();
   });
 
+  it('lists the commands of all devices by status, device, user and time, and exports them', async () => {
+    await command(light, 'set_brightness', { level: 43 });
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token, width: 320 });
+    await open('/commands');
+    const table = page.getByRole('table', { name: 'Commands' });
+    await table.getByRole('link', { name: 'Set brightness' }).first().waitFor();
+    expect(await accessibility(page)).toEqual([]);
+    expect(await overflowsHorizontally(page)).toBe(false);
+    await page.setViewportSize({ width: 1_280, height: 860 });
+    await page.getByRole('combobox', { name: 'Device' }).selectOption({ label: 'Front door' });
+    await page.getByText('No matching commands.').waitFor();
+    await page.getByRole('link', { name: 'Show all' }).click();
+    await page.getByRole('combobox', { name: 'Status' }).selectOption({ label: 'Succeeded' });
+    await page.getByRole('combobox', { name: 'Device' }).selectOption({ label: 'Ceiling light' });
+    await page.getByRole('combobox', { name: 'User' }).selectOption({ label: 'you' });
+    await page.getByLabel('From (').fill('2020-01-01T00:00');
+    const search = new URLSearchParams(new URL(page.url()).search);
+    expect([...search.keys()]).toEqual(['status', 'device_id', 'by', 'since']);
+    await table.getByRole('row', { name: /Set brightness.*succeeded.*Ceiling light.*43.*you/ }).waitFor();
+    const started = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Export CSV' }).click();
+    const file = await started;
+    expect(file.suggestedFilename()).toBe('tenant-commands.csv');
+    expect(readFileSync(await file.path(), 'utf8')).toContain('"set_brightness","Succeeded","Ceiling light"');
+    await page.getByLabel('To (').fill('2020-01-02T00:00');
+    await page.getByText('No matching commands.').waitFor();
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
   it('draws the chart of a device with its active states, and describes its events and guards', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
       token: owner.token,
