@@ -57,6 +57,33 @@ describe.runIf(hasChromium())('platform operators in the console', () => {
     await close();
   });
 
+  it('suspend a tenant, whose users see on every page that it is and who can resume it', async () => {
+    const edith = await at.owner('edith');
+    const { page, open, close } = await openConsolePage(browser, at, {
+      token: edith.token,
+      expects: [403],
+      fresh: true,
+    });
+    await open('/actors');
+    await page.getByText('Live', { exact: true }).waitFor();
+    await at.api(operator).post(`/v1/admin/tenants/${edith.tenantId}/suspend`, {});
+    const banner = page.getByText(/is suspended\. Its data cannot be read or changed/);
+    await banner.waitFor();
+    await page.getByText('Only an operator of the service can resume it. They also know the reason.').waitFor();
+    await page.setViewportSize({ width: 320, height: 700 });
+    for (const path of ['/', '/devices', '/members']) {
+      await page.goto(`${at.url}/console${path}`);
+      await banner.waitFor();
+      expect(await overflowsHorizontally(page)).toBe(false);
+    }
+    expect(await accessibility(page)).toEqual([]);
+    await at.api(operator).post(`/v1/admin/tenants/${edith.tenantId}/resume`, {});
+    await page.goto(`${at.url}/console/devices`);
+    await page.getByRole('heading', { level: 1, name: 'Devices' }).waitFor();
+    expect(await banner.count()).toBe(0);
+    await close();
+  });
+
   it('are the only ones: for others the address of a tenant shows no tenant', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: grace.token });
     await open(`/actors?tenant_id=${ada.tenantId}`);

@@ -10,6 +10,7 @@ import { ErrorBoundary } from './error-boundary.tsx';
 import type { PaletteAction } from './palette.tsx';
 import { ShortcutHelp } from './shortcut-help.tsx';
 import { useShortcuts } from './shortcuts.ts';
+import { SuspensionBanner } from './suspension-banner.tsx';
 import { ThemeSwitch } from './theme.tsx';
 import './frame.css';
 import './palette.css';
@@ -132,6 +133,7 @@ export function PageFrame() {
         </div>
       </header>
       <main id="content" ref={main} tabIndex={-1}>
+        <SuspensionBanner />
         <ConnectionBanner />
         {signOutProblem !== null && <Note tone="bad">Signing out failed: {signOutProblem.message}</Note>}
         <ErrorBoundary key={path}>
