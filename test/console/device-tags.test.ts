@@ -67,6 +67,7 @@ describe.runIf(hasChromium())('tags in the console', () => {
     await page.getByLabel('Name of the filter').fill('Outside');
     await page.getByRole('button', { name: 'Save filter' }).click();
     await page.getByRole('link', { name: 'Outside' }).waitFor();
+    await page.getByText('Saved filters are kept in this browser only.').waitFor();
     expect(await accessibility(page)).toEqual([]);
     await page.getByRole('button', { name: 'Filter without outdoor' }).click();
     await page.getByText('3 devices, 2 shown').waitFor();

@@ -131,6 +131,9 @@ function SavedFilters({ query }: { query: URLSearchParams }) {
           </button>
         </form>
       )}
+      {(current !== '' || filters.length > 0) && (
+        <p className="quiet small">Saved filters are kept in this browser only.</p>
+      )}
       {isFull && <Note tone="bad">{`There are ${MAX_FILTERS} saved filters. Delete one first.`}</Note>}
     </>
   );
