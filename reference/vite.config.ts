@@ -5,12 +5,19 @@ import { defineConfig, type Plugin } from 'vite';
 import { pageBuild } from '../scripts/page-build.ts';
 
 const navigation = [
+  { page: '', path: '/console', name: 'Console' },
   { page: 'rest', path: '/docs', name: 'REST API' },
   { page: 'events', path: '/docs/events', name: 'Events' },
   { page: 'graphql', path: '/graphql', name: 'GraphQL' },
   { page: '', path: '/openapi.json', name: 'openapi.json' },
   { page: '', path: '/asyncapi.json', name: 'asyncapi.json' },
 ] as const;
+
+/** The mark of the console, for decoration. */
+const MARK = readFileSync(new URL('../console/src/icon.svg', import.meta.url), 'utf8')
+  .trim()
+  .replace('<svg ', '<svg class="mark" aria-hidden="true" ')
+  .replace('<title>Twinkeep</title>', '');
 
 /** Replaces `<!-- navigation -->` by the bar that the pages share. */
 const navigationBar = (): Plugin => ({
@@ -21,7 +28,7 @@ const navigationBar = (): Plugin => ({
         `<a href="${href}"${path === `/${page}.html` ? ' aria-current="page"' : ''}>${name}</a>`,
     );
     const bar = `<a class="skip" href="#content">Skip to content</a>
-<nav class="bar" aria-label="API reference"><strong>Twinkeep</strong>
+<nav class="bar" aria-label="API reference"><strong>${MARK}Twinkeep</strong>
 ${links.join('\n')}
 </nav>`;
     return html.replace('<!-- navigation -->', bar);

@@ -74,6 +74,8 @@ describe.runIf(hasChromium())('the overview in the console', () => {
     await saveScreenshot(page, 'home-small-dark');
     await page.getByRole('button', { name: 'Menu' }).click();
     await page.getByRole('link', { name: 'Actors' }).waitFor();
+    expect(await page.getByRole('link', { name: 'API', exact: true }).getAttribute('href')).toBe('/docs');
+    expect(await page.getByRole('link', { name: 'GraphQL', exact: true }).getAttribute('href')).toBe('/graphql');
     expect(await accessibility(page)).toEqual([]);
     expect(browserErrors()).toEqual([]);
     await close();

@@ -128,6 +128,14 @@ describe.runIf(hasChromium())('GraphiQL, in a browser', () => {
     });
   });
 
+  it('has the bar of the API reference, with a link to the console', async () => {
+    await look(320, async (page) => {
+      await page.getByRole('navigation', { name: 'API reference' }).getByText('Twinkeep').waitFor();
+      expect(await page.evaluate('document.documentElement.scrollWidth > innerWidth')).toBe(false);
+      expect(await page.getByRole('link', { name: 'Console' }).getAttribute('href')).toBe('/console');
+    });
+  });
+
   it('fits a phone screen', async () => {
     await look(async () => {
       await page.setViewportSize({ width: 360, height: 900 });

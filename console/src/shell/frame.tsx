@@ -1,5 +1,6 @@
 import { type ComponentType, lazy, type ReactNode, Suspense, useEffect, useRef, useState } from 'react';
 import { Link, Redirect, Route, Switch, useLocation } from 'wouter';
+import { SERVICE_PATH } from '../base.ts';
 import { useWaitingConfirmations, WaitingBadge } from '../confirmations/waiting-badge.tsx';
 import { type PageEntry, pageEntries } from '../page-entries.ts';
 import { useSession } from '../session.tsx';
@@ -113,6 +114,10 @@ export function PageFrame() {
             <span className="quiet">
               {me.user.tenant_slug ?? 'no tenant'} · {platform ? 'platform operator' : me.user.role}
             </span>
+          </p>
+          <p className="side-links">
+            <a href={`${SERVICE_PATH}/docs`}>API</a>
+            <a href={`${SERVICE_PATH}/graphql`}>GraphQL</a>
           </p>
           <div className="side-actions">
             <ThemeSwitch />
