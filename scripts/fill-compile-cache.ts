@@ -23,13 +23,16 @@ async function untilServing(service: ChildProcess): Promise<void> {
   throw new Error(`the service did not start: ${output.trim()}`);
 }
 
-/** Fills the cache in `folder`, null for that of the command line. The service starts in `dataDir`. */
-export async function fillCompileCache(dataDir: string, folder: string | null = null): Promise<void> {
+/** That of `npm start` and of the command line. */
+const FOLDER = 'node_modules/.cache/twinkeep/compiled';
+
+/** Fills the cache in `folder`. The service starts in `dataDir`. */
+export async function fillCompileCache(dataDir: string, folder: string = FOLDER): Promise<void> {
   const service = spawn(process.execPath, [...flags, 'src/cli/main.ts', 'serve'], {
     cwd: resolve(import.meta.dirname, '..'),
     env: {
-      ...{ PATH: process.env.PATH, DATA_DIR: dataDir, HOST: '127.0.0.1', PORT: '0', MQTT_PORT: '0', SIDECAR: 'off' },
-      ...(folder !== null && { NODE_COMPILE_CACHE: folder }),
+      ...{ PATH: process.env.PATH, NODE_COMPILE_CACHE: folder },
+      ...{ DATA_DIR: dataDir, HOST: '127.0.0.1', PORT: '0', MQTT_PORT: '0', SIDECAR: 'off' },
     },
     stdio: ['ignore', 'ignore', 'pipe'],
   });

@@ -2,6 +2,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, inject, it } from 'vitest';
+import packageJson from '../../package.json' with { type: 'json' };
 import { fillCompileCache } from '../../scripts/fill-compile-cache.ts';
 import { copyPglite } from '../support/pglite.ts';
 
@@ -13,6 +14,10 @@ it('an installation caches the compiled modules of a start', async () => {
   await fillCompileCache(join(folder, 'data'), join(folder, 'compiled'));
   // Each module of the service, and more of its libraries.
   expect(readdirSync(join(folder, 'compiled'), { recursive: true }).length).toBeGreaterThan(700);
+});
+
+it('npm start uses the cache from its first module on', () => {
+  expect(packageJson.scripts.start).toMatch(/^NODE_COMPILE_CACHE=node_modules\/\.cache\/twinkeep\/compiled exec node /);
 });
 
 it('a start that fails is reported with its error', async () => {
