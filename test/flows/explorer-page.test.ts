@@ -129,7 +129,8 @@ describe.runIf(hasChromium())('GraphiQL, in a browser', () => {
   });
 
   it('has the bar of the API reference, with a link to the console', async () => {
-    await look(320, async (page) => {
+    await look(async () => {
+      await page.setViewportSize({ width: 320, height: 900 });
       await page.getByRole('navigation', { name: 'API reference' }).getByText('Twinkeep').waitFor();
       expect(await page.evaluate('document.documentElement.scrollWidth > innerWidth')).toBe(false);
       expect(await page.getByRole('link', { name: 'Console' }).getAttribute('href')).toBe('/console');
