@@ -69,7 +69,9 @@ describe.runIf(hasChromium())('platform operators in the console', () => {
     await at.api(operator).post(`/v1/admin/tenants/${edith.tenantId}/suspend`, {});
     const banner = page.getByText(/is suspended\. Its data cannot be read or changed/);
     await banner.waitFor();
-    await page.getByText('Only an operator of the service can resume it. They also know the reason.').waitFor();
+    await page
+      .getByText('Only an operator of the service can resume it. Contact the operator for the reason.')
+      .waitFor();
     await page.setViewportSize({ width: 320, height: 700 });
     for (const path of ['/', '/devices', '/members']) {
       await page.goto(`${at.url}/console${path}`);

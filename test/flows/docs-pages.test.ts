@@ -154,6 +154,8 @@ describe.runIf(hasChromium())('the API reference, in a browser', () => {
       await page.keyboard.press('Tab');
       expect(await page.evaluate('document.activeElement.textContent')).toBe('Skip to content');
       await page.keyboard.press('Tab');
+      expect(await page.evaluate('document.activeElement.textContent')).toBe('Console');
+      await page.keyboard.press('Tab');
       expect(await page.evaluate('document.activeElement.textContent')).toBe('REST API');
       await page.keyboard.press('Enter');
       await page.waitForURL(`${at.url}/docs`, { waitUntil: 'commit' });

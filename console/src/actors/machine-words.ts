@@ -14,7 +14,7 @@ const events: Readonly<Record<ActorKind, Readonly<Record<string, string>>>> = {
     'ack.received': 'Answer of the device',
     'after answer over': 'No answer in time',
     'after confirmation over': 'No confirmation in time',
-    'after late word over': 'End of the time for a late answer',
+    afterLateWordOver: 'End of the time for a late answer',
     'after ttl over': 'Not delivered in time',
     'after verification over': 'Expected state not reported in time',
     confirm: 'Confirmed',
@@ -115,7 +115,9 @@ const guards: Readonly<Record<string, string>> = {
 
 /** Null for an event that has no words: one of a machine that this build does not know. */
 export const wordsOfEvent = (kind: ActorKind, event: string): string | null =>
-  events[kind][event] ?? shared[event] ?? null;
+  events[kind][event] ?? events[kind][camelCase(event)] ?? shared[event] ?? null;
+
+const camelCase = (text: string): string => text.replace(/ [a-z]/g, ([, letter]) => letter?.toUpperCase() ?? '');
 
 export const eventTitle = (kind: ActorKind, event: string): string =>
   wordsOfEvent(kind, event) ?? humanize(event.replace(/^self\./, ''));

@@ -29,7 +29,7 @@ export function SuspensionBanner() {
             You can resume it on the page <Link href="/platform/tenants">Tenants</Link>.
           </>
         ) : (
-          'Only an operator of the service can resume it. They also know the reason.'
+          'Only an operator of the service can resume it. Contact the operator for the reason.'
         )}
       </p>
     </Note>

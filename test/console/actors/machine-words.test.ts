@@ -4,8 +4,8 @@ import { explainedLabelOf, labelOf, wordsOfEvent, wordsOfGuard } from '../../../
 import { transitionsOf } from '../../../src/machines/chart.ts';
 import { currentDefinition } from '../../../src/machines/versions.ts';
 
-describe('the words for machines', () => {
-  it.each(kinds)('name every event and guard of a %s', (kind) => {
+describe('the names of events and guards', () => {
+  it.each(kinds)('cover every event and guard of a %s', (kind) => {
     const transitions = transitionsOf(currentDefinition(kind).machine);
     expect(transitions.map(({ event }) => event).filter((event) => wordsOfEvent(kind, event) === null)).toEqual([]);
     const guards = transitions.flatMap(({ when }) => (when === null ? [] : [when]));
