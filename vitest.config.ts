@@ -38,7 +38,7 @@ const files = (patterns: readonly string[]): string[] =>
 const workers = Math.min(availableParallelism(), 8);
 /** Projects of one group run side by side; the groups run one after another. */
 const groups = {
-  /** More workers than cores: these files spend a third of their time waiting for processes, servers, timers and pages. */
+  /** More workers than cores: these files spend a third of their time waiting for processes, timers and pages. */
   waiting: { maxWorkers: Math.min(Math.ceil(workers * 1.5), 8), sequence: { groupOrder: 0 } },
   busy: { maxWorkers: workers, sequence: { groupOrder: 1 } },
   /** One file at a time: its processes use all cores. */
@@ -83,7 +83,7 @@ export default defineConfig({
       project('pure', files(pure), [], { group: 'busy', seconds: SHORT_S }),
       project('core', files(core), files(process), { group: 'busy', seconds: SHORT_S }),
       project('wire', ['test/**/*.test.ts'], files([...pure, ...core, ...process, ...browser, ...nemesis]), {
-        ...{ group: 'waiting', seconds: SHORT_S },
+        ...{ group: 'busy', seconds: SHORT_S },
       }),
       project('process', files(process), files([...browser, ...nodes]), { group: 'waiting', seconds: LONG_S }),
       project('nodes', files(nodes), [], { group: 'alone', seconds: LONG_S }),
