@@ -84,10 +84,10 @@ class PubSubClient {
   bool connect(const char *id, const char *user, const char *password) {
     printf("connect %s %s %s\n", id, user, password);
     fflush(stdout);
-    std::string answer;
-    while (!readLine(answer, -1)) {
-    }
-    return connected_ = answer == "connected";
+    // Lines of earlier connections are still to be read.
+    std::string number = std::to_string(++connection_), answer;
+    while (answer != "connected " + number && answer != "closed " + number) readLine(answer, -1);
+    return connected_ = answer != "closed " + number;
   }
   void disconnect() {
     connected_ = false;
@@ -107,7 +107,7 @@ class PubSubClient {
   void loop() {
     std::string line;
     if (!readLine(line, 20)) return;
-    if (line == "closed") connected_ = false;
+    if (line == "closed " + std::to_string(connection_)) connected_ = false;
     if (line.rfind("message ", 0) != 0) return;
     size_t space = line.find(' ', 8);
     std::string topic = line.substr(8, space - 8), payload = line.substr(space + 1);
@@ -116,6 +116,7 @@ class PubSubClient {
 
  private:
   Callback callback_ = nullptr;
+  int connection_ = 0;
   bool connected_ = false;
   std::string input_;
   bool readLine(std::string &line, int timeoutMs) {
@@ -250,14 +251,18 @@ export function runSketch(path: string, brokerUrl: string): RunningSketch {
   const child: ChildProcess = spawn(path, { stdio: ['pipe', 'pipe', 'inherit'] });
   const led: number[] = [];
   let client: MqttClient | null = null;
+  /** The program counts them too. */
+  let connections = 0;
   const write = (line: string): void => void child.stdin?.write(`${line}\n`);
   const connect = ([clientId = '', username = '', password = '']: string[]): void => {
     const opened = mqtt.connect(brokerUrl, { clientId, username, password, clean: true, reconnectPeriod: 0 });
+    const number = ++connections;
     client = opened;
-    opened.once('connect', () => write('connected'));
-    opened.on('error', () => write('refused'));
+    opened.once('connect', () => write(`connected ${number}`));
+    // Followed by the close of the connection.
+    opened.on('error', () => {});
     opened.on('message', (topic, payload) => write(`message ${topic} ${payload}`));
-    opened.on('close', () => write('closed'));
+    opened.on('close', () => write(`closed ${number}`));
   };
   if (child.stdout === null) throw new Error('the sketch has no standard output');
   createInterface({ input: child.stdout }).on('line', (line) => {
