@@ -27,8 +27,11 @@ const process = [
   'test/{actors,store}/**/*.property',
 ];
 const nemesis = ['test/nemesis/*'];
-/** Tests that start several nodes as processes. */
-const nodes = ['test/flows/{nodes,nodes-*,process-group,rolling-update,rolling-update-*,haproxy,nginx}'];
+/** Tests that start several nodes as processes, or a service without cached modules. */
+const nodes = [
+  'test/flows/{nodes,nodes-*,process-group,rolling-update,rolling-update-*,haproxy,nginx}',
+  'test/cli/compile-cache',
+];
 const browser = ['test/console/**', 'test/flows/{docs-pages,explorer-page,sign-in-pages}'];
 
 const files = (patterns: readonly string[]): string[] =>

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { env } from 'node:process';
 import packageJson from '../package.json' with { type: 'json' };
 
 // Starts the service once, because Node.js writes its cache of compiled modules (src/cli/main.ts) when a process ends.
@@ -20,10 +21,10 @@ async function untilServing(service: ChildProcess): Promise<void> {
     output += text;
     if (output.includes('Console:')) return;
   }
-  throw new Error(`the service did not start: ${output.trim()}`);
+  throw new Error(`the service did not start: ${output.trim() || `no output within ${TIME_LIMIT_MS / 1_000} s`}`);
 }
 
-/** That of `npm start` and of the command line. */
+/** That of `npm start` and `npm run demo`: other flags have another cache in the same folder. */
 const FOLDER = 'node_modules/.cache/twinkeep/compiled';
 
 /** Fills the cache in `folder`. The service starts in `dataDir`. */
@@ -47,14 +48,16 @@ export async function fillCompileCache(dataDir: string, folder: string = FOLDER)
   }
 }
 
-if (import.meta.main) {
-  const dataDir = mkdtempSync(join(tmpdir(), 'twinkeep-compile-'));
+// A package that is being packed or published contains no cache.
+if (import.meta.main && !['pack', 'publish'].includes(env.npm_command ?? '')) {
+  let dataDir: string | null = null;
   try {
+    dataDir = mkdtempSync(join(tmpdir(), 'twinkeep-compile-'));
     await fillCompileCache(dataDir);
   } catch (error) {
     // The service needs no cache, so that the installation goes on.
     console.warn(`the compile cache was not filled: ${error instanceof Error ? error.message : error}`);
   } finally {
-    rmSync(dataDir, { recursive: true, force: true });
+    if (dataDir !== null) rmSync(dataDir, { recursive: true, force: true });
   }
 }

@@ -53,6 +53,7 @@ export function SessionGate({ children }: { children: ReactNode }) {
 
   const reloadSession = async (): Promise<void> => {
     forgetCsrf();
+    setSignOutProblem(null);
     queries.clear();
     await refetch();
   };

@@ -148,7 +148,8 @@ export function mayConfirm(
   return done(true);
 }
 
-const AGENT_TOKEN = 'This token counts as an agent’s, because it or its client was used at /mcp.';
+const AGENT_TOKEN =
+  'This token counts as an agent’s: it or its client was used at /mcp, or a program requested it for itself.';
 
 /** True outside of `/mcp`, where the user does not see that the token is an agent's. */
 const isAgentToken = (confirmer: Principal): boolean => confirmer.via !== 'mcp' && isAgent(confirmer);

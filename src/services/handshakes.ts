@@ -14,6 +14,8 @@ import type { SealedCache } from './sealed-cache.ts';
 export const HANDSHAKE_LIFE_MS = 600_000;
 /** How long an ended handshake is kept, to answer GONE instead of NOT_FOUND. */
 const RETENTION_MS = 2 * HANDSHAKE_LIFE_MS;
+/** Longer than a redemption takes. */
+const CLAIM_MS = 30_000;
 /** Wrong user codes that end the handshake: someone who guesses does not see the terminal. */
 export const USER_CODE_TRIES = 5;
 const USER_CODE_LENGTH = 6;
@@ -56,11 +58,11 @@ const keyOf = (code: string): string => `handshake:${hash('sha256', code, 'base6
 /** The sign-ins of command lines that wait for a person's approval, sealed in the cache. */
 export class Handshakes {
   readonly #sealedCache: SealedCache;
-  readonly #claims: Pick<Cache, 'add' | 'delete'>;
+  readonly #claims: Pick<Cache, 'add' | 'delete' | 'set'>;
   readonly #clock: Clock;
   readonly #locks = new KeyedLocks();
 
-  constructor(parts: { sealedCache: SealedCache; cache: Pick<Cache, 'add' | 'delete'>; clock: Clock }) {
+  constructor(parts: { sealedCache: SealedCache; cache: Pick<Cache, 'add' | 'delete' | 'set'>; clock: Clock }) {
     const { sealedCache, cache, clock } = parts;
     this.#sealedCache = sealedCache;
     this.#claims = cache;
@@ -110,20 +112,25 @@ export class Handshakes {
       const { grant } = found;
       if (grant === null) return { answer: done(null) };
       const answer = await this.#claimed(code, () => redeem(grant));
-      return answer === null ? { answer: handshakeExpired() } : { next: { ...found, grant: null, over: true }, answer };
+      // Pending, not ended: the other process may fail and leave the grant.
+      return answer === null ? { answer: done(null) } : { next: { ...found, grant: null, over: true }, answer };
     });
   }
 
   /** Null if another process redeems the grant or has redeemed it: the lock of the code is of this process alone. */
   async #claimed<T>(code: string, work: () => Promise<T>): Promise<T | null> {
     const claim = `handshake claim:${hash('sha256', code, 'base64url')}`;
-    if (!(await this.#claims.add(claim, '', RETENTION_MS))) return null;
+    // A short one, so that it ends by itself if this process or the cache is lost during the work.
+    if (!(await this.#claims.add(claim, '', CLAIM_MS))) return null;
+    let result: T;
     try {
-      return await work();
+      result = await work();
     } catch (error) {
-      await this.#claims.delete(claim);
+      await this.#claims.delete(claim).catch(() => {});
       throw error;
     }
+    await this.#claims.set(claim, '', RETENTION_MS);
+    return result;
   }
 
   /** Read-modify-write under the lock of the code. Writes only if `change` returns `next`. */

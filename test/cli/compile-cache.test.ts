@@ -16,9 +16,15 @@ it('an installation caches the compiled modules of a start', async () => {
   expect(readdirSync(join(folder, 'compiled'), { recursive: true }).length).toBeGreaterThan(700);
 });
 
-it('npm start uses the cache from its first module on', () => {
-  expect(packageJson.scripts.start).toMatch(/^NODE_COMPILE_CACHE=node_modules\/\.cache\/twinkeep\/compiled exec node /);
-});
+it.each(['start', 'demo'] as const)(
+  'npm run %s uses the cache, with the same flags, from its first module on',
+  (name) => {
+    const cached = /^NODE_COMPILE_CACHE=node_modules\/\.cache\/twinkeep\/compiled exec node (--.*) src\/cli\/main\.ts/;
+    const flags = (script: string) => cached.exec(script)?.[1];
+    expect(flags(packageJson.scripts[name])).toBeDefined();
+    expect(flags(packageJson.scripts[name])).toBe(flags(packageJson.scripts.start));
+  },
+);
 
 it('a start that fails is reported with its error', async () => {
   await expect(fillCompileCache('/dev/null/data', join(folder, 'none'))).rejects.toThrow(/did not start: error: /);

@@ -232,7 +232,9 @@ describe('the principal that may confirm', () => {
       for (const agent of [atMcp, presented]) {
         expect(may(policy, agent, program, claim)).toBe(forAgents);
         const reason =
-          agent === presented ? ' This token counts as an agent’s, because it or its client was used at /mcp.' : '';
+          agent === presented
+            ? ' This token counts as an agent’s: it or its client was used at /mcp, or a program requested it for itself.'
+            : '';
         expect(may(policy, ann, agent, claim)).toBe(`${forAgents}${reason}`);
         expect(may(policy, agent, annInPerson, claim)).toBe(true);
         expect(may({ ...policy, agent_confirm_by: 'requester' }, agent, agent, claim)).toBe(true);

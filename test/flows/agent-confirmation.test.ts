@@ -150,7 +150,7 @@ describe('a credential that was presented at /mcp', () => {
     await agentWith(owner.token);
     expect((await confirm(owner, dry_run_token)).body.detail).toBe(
       'The policy for agents requires confirmation by a person. ' +
-        'This token counts as an agent’s, because it or its client was used at /mcp.',
+        'This token counts as an agent’s: it or its client was used at /mcp, or a program requested it for itself.',
     );
   });
 

@@ -27,16 +27,19 @@ describe.runIf(hasChromium())('GraphiQL, in a browser', () => {
     const complaints: string[] = [];
     page.on('console', (message) => void (message.type() === 'error' && complaints.push(message.text())));
     page.on('pageerror', (error) => void complaints.push(error.message));
-    await page.goto(`${at.url}/graphql`);
-    await execute(page).waitFor();
-    // The button is there before the editor: a click in between runs nothing.
-    await page.locator('.graphiql-query-editor .CodeMirror').waitFor();
-    await work();
-    page.removeAllListeners();
-    // From another page of this origin, because the editor stores its state while it is open.
-    await page.goto(`${at.url}/health`);
-    await page.evaluate('localStorage.clear(); sessionStorage.clear();');
-    await page.context().clearCookies();
+    try {
+      await page.goto(`${at.url}/graphql`);
+      await execute(page).waitFor();
+      // The button is there before the editor: a click in between runs nothing.
+      await page.locator('.graphiql-query-editor .CodeMirror').waitFor();
+      await work();
+    } finally {
+      page.removeAllListeners();
+      // From another page of this origin, because the editor stores its state while it is open.
+      await page.goto(`${at.url}/health`);
+      await page.evaluate('localStorage.clear(); sessionStorage.clear();');
+      await page.context().clearCookies();
+    }
     // GraphiQL logs the list of errors of a refused subscription.
     expect(complaints.filter((text) => text !== 'Array(1)')).toEqual([]);
   }

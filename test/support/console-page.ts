@@ -32,9 +32,9 @@ export interface ConsolePageOptions {
   fresh?: boolean;
 }
 
-/** Port of the consoles of this worker, and whether a service uses it. */
+/** Port of the consoles of this worker, and the service that uses it. */
 let port: number | null = null;
-let inUse = false;
+let current: TestService | null = null;
 
 /**
  * `startService` for a suite that opens its console: the services of a worker have the same URL, one after another, so
@@ -43,18 +43,19 @@ let inUse = false;
 export async function startConsoleService(
   ...[env = {}, options]: Parameters<typeof startService>
 ): Promise<TestService> {
-  if (inUse) throw new Error('a suite of this worker has not stopped its console');
+  // Of a suite whose hook failed before it stopped its service: this one needs the port.
+  await current?.stop().catch(() => {});
   if (port === null) {
     await buildPages('console');
     port = await freePort();
   }
   const at = await startService({ PORT: `${port}`, ...env }, options);
-  inUse = true;
   const { stop } = at;
   at.stop = async () => {
-    inUse = false;
+    current = null;
     await stop();
   };
+  current = at;
   return at;
 }
 

@@ -256,9 +256,9 @@ function joinPages(
   }
   const lastId = page.entries.at(-1)?.id;
   const last = before.entries.findIndex(({ id }) => id === lastId);
-  if (last < 0) return null;
+  // A page of a filtered list can be empty: then all its entries have moved, if it had any.
+  if (last < 0 && lastId !== undefined) return null;
   const moved = before.entries.slice(last + 1);
-  if (moved.length === 0) return [page, after];
   return [page, { ...after, cursor: nextCursor, entries: [...moved, ...after.entries] }];
 }
 

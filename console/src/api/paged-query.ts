@@ -44,10 +44,13 @@ export function usePagedQuery<Page extends { next_cursor: string | null }, Row>(
   const loaded = data?.pages.length ?? 0;
   // A request of a next page waits while the loaded pages are loaded again, and is cancelled when that starts.
   const wanted = useRef({ path, pages: 0 });
-  const isWanted = (): boolean => wanted.current.path === path && loaded < wanted.current.pages;
+  // A page without rows does not satisfy a request: the list would not ask again.
+  const lastPage = data?.pages.at(-1);
+  const isLastEmpty = lastPage !== undefined && rowsOf(lastPage).length === 0;
+  const isWanted = (): boolean => wanted.current.path === path && (loaded < wanted.current.pages || isLastEmpty);
   // biome-ignore lint/correctness/useExhaustiveDependencies: `isWanted` is a new function at each render
   useEffect(() => {
-    if (isWanted() && !isFetching && hasNextPage && error === null) void fetchNextPage();
+    if (isWanted() && !isFetching && hasNextPage && error === null) void fetchNextPage({ cancelRefetch: false });
   }, [path, loaded, isFetching, hasNextPage, error, fetchNextPage]);
   return {
     firstPage: data?.pages[0] ?? null,
@@ -57,7 +60,7 @@ export function usePagedQuery<Page extends { next_cursor: string | null }, Row>(
     isFetching,
     loadMore() {
       wanted.current = { path, pages: loaded + 1 };
-      if (!isFetching && hasNextPage) void fetchNextPage();
+      if (!isFetching && hasNextPage) void fetchNextPage({ cancelRefetch: false });
     },
     reload: () => void refetch(),
   };

@@ -86,9 +86,9 @@ export function CommandsPage() {
         devices={devices}
         requesters={rows.map(({ requested_by }) => requested_by)}
       />
-      {problem !== null && rows.length === 0 ? (
+      {problem !== null && (rows.length === 0 || (isSearched && !isComplete)) ? (
         <LoadError problem={problem} retry={reload} />
-      ) : firstPage === null || (found.length === 0 && isLoading) ? (
+      ) : firstPage === null || (found.length === 0 && !isComplete && rows.length < MAX_LOADED_ROWS) ? (
         <Loading what="Loading commands" />
       ) : found.length === 0 && (isComplete || isSearched) ? (
         <Empty icon="search" title="No matching commands.">

@@ -36,7 +36,9 @@ export function TenantsPage() {
       <header className="page-head">
         <div>
           <h1>Tenants</h1>
-          <p className="quiet">A suspended tenant cannot sign in or send commands. No data is lost.</p>
+          <p className="quiet">
+            A suspended tenant cannot sign in or send commands, and its devices cannot connect. Stored data is kept.
+          </p>
         </div>
       </header>
       {data === undefined ? (

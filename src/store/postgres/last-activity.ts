@@ -4,6 +4,7 @@ import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { PresenceFlush } from '../contract.ts';
 
 const MAX_DEVICES = 50_000;
+const LIFE_MS = 600_000;
 
 /** The columns of a row of `presence` that lists show; null without a message so far. */
 export interface LastActivity {
@@ -19,7 +20,8 @@ const NEVER: LastActivity = { lastSeen: null, battery: null };
  * emptied when this process becomes the owner of further tenants.
  */
 export class LastActivities {
-  readonly #known = new LRUCache<Uuid, LastActivity>({ max: MAX_DEVICES });
+  /** A node that lost a tenant may write its last activity late, after a flush that failed. */
+  readonly #known = new LRUCache<Uuid, LastActivity>({ max: MAX_DEVICES, ttl: LIFE_MS });
   readonly #generation: () => number;
   #knownIn: number;
   /** Number of changes: what is read while one is made may be the state before it. */
@@ -73,10 +75,8 @@ export class LastActivities {
   #update({ deviceId, lastSeen, battery }: PresenceFlush): void {
     const known = this.#known.peek(deviceId);
     if (known === undefined) return;
-    this.#known.set(deviceId, {
-      lastSeen: Math.max(known.lastSeen ?? 0, lastSeen) || null,
-      battery: battery ?? known.battery,
-    });
+    const seen = Math.max(known.lastSeen ?? 0, lastSeen) || null;
+    this.#known.set(deviceId, { lastSeen: seen, battery: battery ?? known.battery }, { noUpdateTTL: true });
   }
 
   #dropOutdated(): void {
