@@ -11,6 +11,7 @@ import {
   actionNamed,
   actionTitle,
   fromLocalInput,
+  showsPages,
   subjectNamed,
   subjectsByTitle,
   toLocalInput,
@@ -114,6 +115,15 @@ export function AuditFilters({ query, change, platform, actions, targets }: Audi
           onChange={({ target }) => set('to', fromLocalInput(target.value))}
         />
       </div>
+      <label className="audit-pages">
+        <input
+          type="checkbox"
+          checked={showsPages(query)}
+          disabled={query.has('action')}
+          onChange={({ target }) => set('pages', target.checked ? 'true' : '')}
+        />
+        Show sign-ins and tickets of pages
+      </label>
     </search>
   );
 }

@@ -7,6 +7,16 @@ import { abbreviateId, capital, humanize, sentenceCase } from '../ui/text-format
 export type AuditListBody = ResponseBody<typeof listAudit>;
 export type AuditListEntry = AuditListBody['entries'][number];
 
+/** Operations that pages of the console perform by themselves: a ticket for each WebSocket, and sign-ins. */
+const pageActions: ReadonlySet<string> = new Set(['createWsTicket', 'openCookieSession']);
+
+/** Whether the entry is a successful sign-in or ticket of a page, not of an API key. */
+export const isOfPage = ({ action, outcome, key }: Pick<AuditListEntry, 'action' | 'outcome' | 'key'>): boolean =>
+  outcome === 'done' && key === null && pageActions.has(action);
+
+/** Whether the list has sign-ins and tickets of pages: if the user chose so, or filters by an action. */
+export const showsPages = (query: URLSearchParams): boolean => query.get('pages') === 'true' || query.has('action');
+
 /** `commandDevice` → `Command device`. */
 export const actionTitle = sentenceCase;
 

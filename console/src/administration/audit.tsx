@@ -1,4 +1,4 @@
-import { useRef } from 'react';
+import { useEffect, useMemo, useRef } from 'react';
 import { Link, useSearchParams } from 'wouter';
 import { usePagedQuery } from '../api/paged-query.ts';
 import { commandHref } from '../commands/status.tsx';
@@ -10,7 +10,14 @@ import { humanize } from '../ui/text-format.ts';
 import { dateAndTime, fullTime, zone } from '../ui/time.tsx';
 import { type Column, VirtualTable } from '../ui/virtual-table.tsx';
 import { AuditFilters } from './audit-filters.tsx';
-import { type AuditListBody, actionTitle, type AuditListEntry as Entry, targetTitle } from './audit-names.ts';
+import {
+  type AuditListBody,
+  actionTitle,
+  type AuditListEntry as Entry,
+  isOfPage,
+  showsPages,
+  targetTitle,
+} from './audit-names.ts';
 import './administration.css';
 
 export const AuditPage = () => <AuditLog platform={false} />;
@@ -41,17 +48,18 @@ function AuditLog({ platform }: { platform: boolean }) {
     if (value) params.set(name, value);
   }
   const path = `/v1/audit?${params}`;
-  const { firstPage, rows, isComplete, problem, loadMore, reload } = usePagedQuery<AuditListBody, Entry>(
-    path,
-    ({ entries }) => entries,
-  );
+  const listed = usePagedQuery<AuditListBody, Entry>(path, ({ entries }) => entries);
+  const { firstPage, rows: loaded, isComplete, problem, loadMore, reload } = listed;
+  const withPages = showsPages(query);
+  const rows = useMemo(() => (withPages ? loaded : loaded.filter((entry) => !isOfPage(entry))), [loaded, withPages]);
   const nameOf = useUserNames();
   const actions = useRef(new Set<string>()).current;
   const targets = useRef(new Map<string, string>()).current;
-  for (const entry of rows) {
+  for (const entry of loaded) {
     actions.add(entry.action);
     targets.set(entry.subject, targetTitle(entry, nameOf));
   }
+  useLoadPastHidden({ path, loaded, shown: rows.length, isComplete, loadMore });
   const columns = columnsOf(nameOf);
   const newest = rows[0];
   return (
@@ -68,7 +76,13 @@ function AuditLog({ platform }: { platform: boolean }) {
         </div>
         <div className="row-actions">
           {exportFormats.map(({ format, title }) => (
-            <a key={format} className="button" href={exportHref(params, format)} download>
+            <a
+              key={format}
+              className="button"
+              href={exportHref(params, format)}
+              title="All entries of the filters, with sign-ins and tickets of pages"
+              download
+            >
               Download {title}
             </a>
           ))}
@@ -98,6 +112,27 @@ function AuditLog({ platform }: { platform: boolean }) {
       )}
     </div>
   );
+}
+
+interface LoadedEntries {
+  path: string;
+  loaded: readonly Entry[];
+  /** Number of `loaded` that are listed. */
+  shown: number;
+  isComplete: boolean;
+  loadMore(): void;
+}
+
+/** The table requests the next page when its rows change: requests it also after a page without rows for the table. */
+function useLoadPastHidden({ path, loaded, shown, isComplete, loadMore }: LoadedEntries): void {
+  const seen = useRef({ path, loaded, shown: 0 });
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once for each loaded page
+  useEffect(() => {
+    const before = seen.current;
+    seen.current = { path, loaded, shown };
+    const isNewPage = before.path !== path || before.loaded !== loaded;
+    if (isNewPage && !isComplete && (before.path === path ? before.shown : 0) === shown) loadMore();
+  }, [path, loaded, shown]);
 }
 
 const subjectLinks: Readonly<Record<string, (id: string) => string>> = {

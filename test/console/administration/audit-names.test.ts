@@ -2,6 +2,8 @@ import { describe, expect, it } from 'vitest';
 import {
   actionNamed,
   fromLocalInput,
+  isOfPage,
+  showsPages,
   subjectNamed,
   subjectsByTitle,
   targetTitle,
@@ -20,6 +22,20 @@ describe('the target of an audit entry', () => {
     expect(titleOf(`user:${ID}`, null)).toBe('ada@example.com');
     expect(titleOf(`device:${ID}`, null)).toBe('Device …0000abcd');
     expect([titleOf('flag:maintenance', null), titleOf('service', null)]).toEqual(['Flag maintenance', 'Service']);
+  });
+});
+
+describe('an entry that a page of the console caused', () => {
+  it('is a successful sign-in or ticket without an API key', () => {
+    const entry = { action: 'createWsTicket', outcome: 'done', key: null };
+    expect([entry, { ...entry, action: 'openCookieSession' }].map(isOfPage)).toEqual([true, true]);
+    const others = [{ action: 'createHome' }, { outcome: 'FORBIDDEN_ROLE' }, { key: 'twk_1234' }];
+    expect(others.map((other) => isOfPage({ ...entry, ...other }))).toEqual([false, false, false]);
+  });
+
+  it('is listed on request and with a filter by action', () => {
+    const queries = ['', 'by=1', 'pages=true', 'action=createWsTicket'];
+    expect(queries.map((query) => showsPages(new URLSearchParams(query)))).toEqual([false, false, true, true]);
   });
 });
 
