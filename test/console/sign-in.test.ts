@@ -109,6 +109,33 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     await Promise.all([first.close(), second.close()]);
   });
 
+  it('works with a link that is pasted into the open sign-in page, also after one that was used', async () => {
+    const owner = await at.owner();
+    const [used, link] = [(await owner.post('/v1/auth/link')).body.url, (await owner.post('/v1/auth/link')).body.url];
+    expect((await at.api('').post('/v1/auth/session', { token: `${used}`.split('sign-in=')[1] })).status).toBe(204);
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { expects: [404] });
+    await open('');
+    await page.evaluate("window.isSamePage = 'yes'");
+    await page.goto(used);
+    await page.getByText('The link was already used').waitFor();
+    await page.goto(link);
+    await page.getByRole('heading', { name: /^Sign in as .*@example\.com\?$/ }).waitFor();
+    expect(await page.getByText('The link was already used').count()).toBe(0);
+    expect([await page.evaluate('window.isSamePage'), page.url()]).toEqual(['yes', `${at.url}/console`]);
+    await page.getByRole('button', { name: 'Continue' }).click();
+    await page.getByRole('heading', home).waitFor();
+    // With a session a link is removed from the address, and not used after signing out.
+    const { url } = (await owner.post('/v1/auth/link')).body;
+    await page.goto(url);
+    await page.waitForURL(`${at.url}/console`);
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByLabel('Your token').waitFor();
+    expect(await page.getByRole('heading', { name: /^Sign in as/ }).count()).toBe(0);
+    expect((await at.api('').post('/v1/auth/session', { token: `${url}`.split('sign-in=')[1] })).status).toBe(204);
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
   it('does not use a link that the user declines', async () => {
     const owner = await at.owner();
     const { body } = await owner.post('/v1/auth/link');

@@ -19,6 +19,15 @@ function takeCode(): string | null {
 /** Read at module load, before React renders anything twice. */
 let linkCode = takeCode();
 
+/** The sign-in page, while it is shown. */
+let openLink: ((code: string) => void) | null = null;
+
+// A link that is pasted into the address of an open page changes only its hash. With a session it is not used.
+addEventListener('hashchange', () => {
+  const code = takeCode();
+  if (code !== null) openLink?.(code);
+});
+
 /** Called when a session exists: a link must not replace the session, nor be used after a later sign-out. */
 export const discardLink = (): void => {
   linkCode = null;
@@ -119,22 +128,34 @@ interface LinkHolder {
  * The user whom the link of this page signs in; null without a link. The link is used only when the user agrees: another
  * person may have sent it, to be shown what the user does in that person's account.
  */
-function useLink(onError: (text: string) => void): { holder: LinkHolder | null; dismiss(): void } {
+function useLink(onError: (text: string | null) => void): { holder: LinkHolder | null; dismiss(): void } {
   const [holder, setHolder] = useState<LinkHolder | null>(null);
+  const newest = useRef<string | null>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: a link is read once
   useEffect(() => {
-    const code = linkCode;
+    const open = (code: string): void => {
+      newest.current = code;
+      setHolder(null);
+      onError(null);
+      requestJson<ResponseBody<typeof showSignInLink>>('GET', '/v1/auth/link', {
+        headers: { 'x-sign-in-link': code },
+      }).then(
+        ({ email, ext_id }) => {
+          if (newest.current === code) setHolder({ code, name: email ?? ext_id });
+        },
+        (thrown: unknown) => {
+          if (newest.current !== code) return;
+          const problem = thrown instanceof Problem ? thrown : null;
+          onError(problem?.code === 'NOT_FOUND' ? USED_LINK : (problem?.message ?? 'The link could not be checked.'));
+        },
+      );
+    };
+    openLink = open;
+    if (linkCode !== null) open(linkCode);
     linkCode = null;
-    if (code === null) return;
-    requestJson<ResponseBody<typeof showSignInLink>>('GET', '/v1/auth/link', {
-      headers: { 'x-sign-in-link': code },
-    }).then(
-      ({ email, ext_id }) => setHolder({ code, name: email ?? ext_id }),
-      (thrown: unknown) => {
-        const problem = thrown instanceof Problem ? thrown : null;
-        onError(problem?.code === 'NOT_FOUND' ? USED_LINK : (problem?.message ?? 'The link could not be checked.'));
-      },
-    );
+    return () => {
+      openLink = null;
+    };
   }, []);
   return { holder, dismiss: () => setHolder(null) };
 }
