@@ -11,6 +11,7 @@ import {
   saveScreenshot,
   startConsoleService,
 } from '../support/console-page.ts';
+import { register } from '../support/device.ts';
 import type { TestService } from '../support/service.ts';
 import { type SimulatedHome, startSimulatedHome } from '../support/simulated-home.ts';
 
@@ -88,6 +89,20 @@ describe.runIf(hasChromium())('the overview in the console', () => {
     await page.getByText(/ of 5/).waitFor();
     await page.getByText('Updates periodically').waitFor();
     expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
+  it('does not count a revoked device', async () => {
+    const other = await at.owner();
+    await register(other, { device_type: 'smart_light', name: 'Lamp' });
+    const lost = await register(other, { device_type: 'smart_light', name: 'Lost lamp' });
+    expect((await other.get('/v1/overview')).body.devices).toEqual({ total: 2, online: 0 });
+    expect((await other.post(`/v1/device/${lost.device_id}/revoke`, {})).status).toBe(200);
+    expect((await other.get('/v1/overview')).body.devices).toEqual({ total: 1, online: 0 });
+    const { page, open, close } = await openConsolePage(browser, at, { token: other.token });
+    await open('');
+    await page.getByText('0 of 1').waitFor();
+    await page.getByText('1 offline').waitFor();
     await close();
   });
 

@@ -29,7 +29,7 @@ export function DevicesFigure({
       </div>
       <p className="quiet small">
         {total === 0
-          ? 'No devices registered.'
+          ? 'No active devices.'
           : online === total
             ? 'All devices online.'
             : `${(total - online).toLocaleString()} offline`}

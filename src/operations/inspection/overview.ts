@@ -16,7 +16,9 @@ export const getOverview = operation({
   input: z.strictObject({ tenant_id: tenantIdInput }),
   output: z.object({
     since: isoTime.meta({ description: 'Commands and plans created since this time are counted' }),
-    devices: z.object({ total: z.int(), online: z.int() }),
+    devices: z
+      .object({ total: z.int(), online: z.int() })
+      .meta({ description: 'Number of registered devices, and of those that are online; without revoked devices' }),
     commands: z
       .object(
         Object.fromEntries(commandStatuses.map((status) => [status, z.int()])) as Record<

@@ -2,6 +2,7 @@ import type { EpochMs, Uuid } from '../../domain/values.ts';
 
 /** Data of the tenant's overview page. */
 export interface TenantOverview {
+  /** Without revoked devices. */
   devices: { total: number; online: number };
   /** Number of the newest commands by status. */
   commands: Readonly<Record<string, number>>;

@@ -19,8 +19,11 @@ export const overviewStore = (database: Database): { overview: OverviewQuery } =
       database.read<{ total: number; online: number }>({
         name: 'overview_devices',
         scope: { tenantId },
-        text: `select (select count(*)::int from devices where tenant_id = $1 and not deleted) as total,
-            (select count(*)::int from devices where tenant_id = $1 and online and not deleted) as online`,
+        // Subtracted, because the counts of all and of online devices need only their indexes.
+        text: `select (select count(*)::int from devices where tenant_id = $1 and not deleted) - revoked.total as total,
+            (select count(*)::int from devices where tenant_id = $1 and online and not deleted) - revoked.online as online
+          from (select count(*)::int as total, count(*) filter (where online)::int as online
+            from devices where tenant_id = $1 and revoked and not deleted) revoked`,
         values: [tenantId],
       }),
       database.read<CommandRow>({

@@ -128,6 +128,7 @@ eachStore('inspection', (backend, has) => {
     const of = (deviceId: string, status: CommandStatus, created_at = 100) =>
       commandCommit({ tenantId, columns: { device_id: deviceId, status, created_at } });
     await commit(lamp, door, device({ deleted: true }), deviceCommit({ columns: { online: true, created_at: 1 } }));
+    await commit(device({ revoked: true }), device({ revoked: true, online: true }));
     await commit(
       ...[of(lamp.ref.id, 'succeeded'), of(lamp.ref.id, 'failed'), of(door.ref.id, 'failed')],
       ...[of(door.ref.id, 'timed_out'), of(door.ref.id, 'failed', 10), of(newId(), 'failed')],

@@ -95,7 +95,8 @@ function actors(
 }
 
 function overview(tables: Tables, tenantId: Uuid, since: number): TenantOverview {
-  const devices = actorsOf(tables, 'device', (row) => row.tenantId === tenantId && !isDeleted(row));
+  const isCounted = (row: ActorRow) => row.tenantId === tenantId && !isDeleted(row) && row.columns.revoked !== true;
+  const devices = actorsOf(tables, 'device', isCounted);
   const isRecent = (row: ActorRow) => row.tenantId === tenantId && positionOf(row).createdAt >= since;
   const seen = newestFirst(actorsOf(tables, 'command', isRecent), positionOf, MAX_SCANNED).items;
   const commands: Record<string, number> = {};
