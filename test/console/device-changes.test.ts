@@ -2,8 +2,10 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { inviteMember } from '../support/access-fixture.ts';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
+import { eventually } from '../support/clock.ts';
 import { accessibility, layoutProblems, openConsolePage, startConsoleService } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
+import { connectRawDevice } from '../support/raw-device.ts';
 import type { TestService } from '../support/service.ts';
 
 describe.runIf(hasChromium())('the page of a device', () => {
@@ -85,6 +87,27 @@ describe.runIf(hasChromium())('the page of a device', () => {
     expect((await owner.get(`/v1/device/${id}/key-history`)).body.keys).toHaveLength(2);
     expect(console.browserErrors()).toEqual([]);
     await console.close();
+  });
+
+  it('states that the activity of a revoked device was removed', async () => {
+    const lost = await register(owner, { device_type: 'smart_light', name: 'Lost lamp' });
+    const speaker = await connectRawDevice(at, lost);
+    await speaker.send('state', { state: { on: true } }, { sequence: 1 });
+    speaker.mqtt.end(true);
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open(`/devices/${lost.device_id}`);
+    await page.getByRole('table', { name: 'Recent messages' }).waitFor();
+    expect((await owner.post(`/v1/device/${lost.device_id}/revoke`, {})).status).toBe(200);
+    await eventually(async () => {
+      const { body } = await owner.get(`/v1/devices/${lost.device_id}/activity`);
+      return body.activity.messages.length === 0;
+    });
+    await page.reload();
+    await page.getByText('The messages were removed when the device was revoked.').waitFor();
+    await page.getByRole('row', { name: /^on .*before the revocation$/ }).waitFor();
+    expect(await page.getByText(/since the service started|before the last restart/).count()).toBe(0);
+    expect(browserErrors()).toEqual([]);
+    await close();
   });
 
   it('revokes it, reinstates it with a new secret, and deletes it', async () => {

@@ -45,8 +45,8 @@ function connectionText({ event, firmware, previous_firmware }: Connection) {
   }
 }
 
-/** Recent messages of a device, and its rejected ones. */
-export function Messages({ id }: { id: string }) {
+/** Recent messages of a device, and its rejected ones. They are removed when it is revoked. */
+export function Messages({ id, revoked }: { id: string; revoked: boolean }) {
   const { data, error, refetch } = useDeviceActivity(id);
   const activity = data?.activity;
   return (
@@ -65,7 +65,13 @@ export function Messages({ id }: { id: string }) {
         (error === null ? <Loading what="Loading messages" /> : <LoadError problem={error} retry={refetch} />)}
       {activity !== undefined && activity.messages.length === 0 && (
         <p className="quiet">
-          No messages since the service started, <Time at={activity.since} />.
+          {revoked ? (
+            'The messages were removed when the device was revoked. A revoked device cannot send others.'
+          ) : (
+            <>
+              No messages since the service started, <Time at={activity.since} />, or since the device was reinstated.
+            </>
+          )}
         </p>
       )}
       {activity !== undefined && activity.messages.length > 0 && (

@@ -71,7 +71,7 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
         </div>
         <div>
           <Connections id={id} />
-          <Messages id={id} />
+          <Messages id={id} revoked={device.revoked} />
         </div>
         {may('admin') && <DeviceKeys id={id} />}
       </div>

@@ -17,7 +17,7 @@ export const useDeviceActivity = (id: string) =>
   useGet<ResponseBody<typeof getDeviceActivity>>(`/v1/devices/${id}/activity`, { refetchIntervalMs: 15_000 });
 
 /** Reported state of a device, one row per property. */
-export function DeviceTwin({ device: { id, state, state_version } }: { device: DeviceRecord }) {
+export function DeviceTwin({ device: { id, state, state_version, revoked } }: { device: DeviceRecord }) {
   const activity = useDeviceActivity(id).data?.activity;
   const unitOf = stateUnits(useGet<ManifestRecord>(manifestPath(id)).data);
   const names = Object.keys(state).sort();
@@ -34,7 +34,7 @@ export function DeviceTwin({ device: { id, state, state_version } }: { device: D
       ) : (
         <Table label="Reported state" columns={['Property', 'Value', 'Reported']}>
           {names.map((name) => (
-            <Property key={name} {...{ name, activity, unitOf }} value={state[name]} />
+            <Property key={name} {...{ name, activity, unitOf, revoked }} value={state[name]} />
           ))}
         </Table>
       )}
@@ -47,9 +47,10 @@ interface PropertyProps {
   value: unknown;
   activity: Activity | undefined;
   unitOf: UnitOf;
+  revoked: boolean;
 }
 
-function Property({ name, value, activity, unitOf }: PropertyProps) {
+function Property({ name, value, activity, unitOf, revoked }: PropertyProps) {
   const hasChanged = useRecentChange(JSON.stringify(value));
   return (
     <tr className={hasChanged ? 'recently-changed' : ''}>
@@ -57,16 +58,21 @@ function Property({ name, value, activity, unitOf }: PropertyProps) {
       <td>
         <Value of={value} path={name} unitOf={unitOf} />
       </td>
-      <td className="quiet">{activity === undefined ? '…' : <ReportedAt name={name} activity={activity} />}</td>
+      <td className="quiet">{activity === undefined ? '…' : <ReportedAt {...{ name, activity, revoked }} />}</td>
     </tr>
   );
 }
 
-/** Time of the last report. The service keeps it in memory, so older reports are shown as before its last restart. */
-function ReportedAt({ name, activity: { properties, state_at, since } }: { name: string; activity: Activity }) {
+interface ReportedAtProps extends Pick<PropertyProps, 'name' | 'revoked'> {
+  activity: Activity;
+}
+
+/** Time of the last report. The service keeps it in memory, and removes it when it revokes the device. */
+function ReportedAt({ name, activity: { properties, state_at, since }, revoked }: ReportedAtProps) {
   const at = properties[name];
   if (at !== undefined) return <Time at={at} />;
   if (state_at === null) return '—';
   if (state_at < since) return <Time at={state_at} />;
-  return <span title={`Service started ${fullTime(since)} ${zone}`}>before the last restart</span>;
+  if (revoked) return 'before the revocation';
+  return <span title={`Service started ${fullTime(since)} ${zone}`}>before the last restart or revocation</span>;
 }
