@@ -44,7 +44,7 @@ export function usePagedQuery<Page extends { next_cursor: string | null }, Row>(
   const loaded = data?.pages.length ?? 0;
   // A request of a next page waits while the loaded pages are loaded again, and is cancelled when that starts.
   const wanted = useRef({ path, pages: 0 });
-  // A page without rows does not satisfy a request: the list would not ask again.
+  // A page without rows does not satisfy a request: the list would not request the next one.
   const lastPage = data?.pages.at(-1);
   const isLastEmpty = lastPage !== undefined && rowsOf(lastPage).length === 0;
   const isWanted = (): boolean => wanted.current.path === path && (loaded < wanted.current.pages || isLastEmpty);

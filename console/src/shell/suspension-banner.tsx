@@ -21,7 +21,7 @@ export function SuspensionBanner() {
     <Note tone="bad">
       <p>
         <strong>{me.user.tenant_slug ?? 'Your tenant'} is suspended.</strong> Its data cannot be read or changed, and
-        its devices cannot connect. Stored data is kept; what devices send meanwhile is refused.
+        its devices cannot connect. Stored data is kept; what devices send until then is refused.
       </p>
       <p>
         {platform ? (
