@@ -16,7 +16,7 @@ const navigation = [
 /** The mark of the console, for decoration. */
 const MARK = readFileSync(new URL('../console/src/icon.svg', import.meta.url), 'utf8')
   .trim()
-  .replace('<svg ', '<svg class="mark" aria-hidden="true" ')
+  .replace('<svg xmlns="http://www.w3.org/2000/svg" ', '<svg class="mark" aria-hidden="true" ')
   .replace('<title>Twinkeep</title>', '');
 
 /** Replaces `<!-- navigation -->` by the bar that the pages share. */
