@@ -30,7 +30,7 @@ export function useDeviceColumns(values: ReadonlyMap<string, DeviceValues>): rea
       home_id === null ? null : (homes.get(home_id) ?? null);
     return [
       {
-        ...{ id: 'name', title: 'Device', width: 'minmax(9rem, 2fr)', value: deviceNameOf },
+        ...{ id: 'name', title: 'Device', width: 'minmax(13rem, 3fr)', value: deviceNameOf },
         cell: (device) => (
           <span className="device-cell">
             <Icon name={iconOfDevice(device.device_type)} />
@@ -39,14 +39,14 @@ export function useDeviceColumns(values: ReadonlyMap<string, DeviceValues>): rea
         ),
       },
       {
-        ...{ id: 'presence', title: 'Presence', width: 'minmax(6.5rem, 0.8fr)', value: presenceOf },
+        ...{ id: 'presence', title: 'Presence', width: 'minmax(6rem, 0.7fr)', value: presenceOf },
         cell: (device) => {
           const presence = presenceOf(device) as keyof typeof presenceTones;
           return <Pill tone={presenceTones[presence]}>{presence}</Pill>;
         },
       },
       {
-        ...{ id: 'state', title: 'State', width: 'minmax(8rem, 1.6fr)', hideOnNarrow: true, value: stateOf },
+        ...{ id: 'state', title: 'State', width: 'minmax(6.5rem, 1.6fr)', hideOnNarrow: true, value: stateOf },
         cell: (device) => <span title={stateOf(device) ?? ''}>{stateOf(device) ?? '—'}</span>,
       },
       {
@@ -57,15 +57,15 @@ export function useDeviceColumns(values: ReadonlyMap<string, DeviceValues>): rea
         },
       },
       {
-        ...{ id: 'home', title: 'Home', width: 'minmax(6rem, 1fr)', hideOnNarrow: true, value: homeOf },
+        ...{ id: 'home', title: 'Home', width: 'minmax(4.5rem, 1fr)', hideOnNarrow: true, value: homeOf },
         cell: (device) => homeOf(device) ?? '—',
       },
       {
-        ...{ id: 'room', title: 'Room', width: 'minmax(6rem, 1fr)', hideOnNarrow: true, value: roomOf },
+        ...{ id: 'room', title: 'Room', width: 'minmax(4.5rem, 1fr)', hideOnNarrow: true, value: roomOf },
         cell: (device) => roomOf(device) ?? '—',
       },
       {
-        ...{ id: 'type', title: 'Type', width: 'minmax(7rem, 1fr)', hideOnNarrow: true },
+        ...{ id: 'type', title: 'Type', width: 'minmax(6.5rem, 1fr)', hideOnNarrow: true },
         ...{ value: ({ device_type }) => device_type, cell: ({ device_type }) => device_type },
       },
       {
