@@ -168,14 +168,16 @@ describe('POST /confirmations/{command_id}/approve', () => {
     const { store } = service.services;
     const { load } = store.actors;
     const { manifests } = store.devices;
+    // Timers of other tests may load their commands at any moment.
+    const involved = [command_id, lock, mine.tenantId];
     const requested: string[] = [];
-    store.actors.load = (...given) => {
-      requested.push(given[0]);
-      return load(...given);
+    store.actors.load = (kind, ids) => {
+      if (ids.some((id) => involved.includes(id))) requested.push(kind);
+      return load(kind, ids);
     };
-    store.devices.manifests = (...given) => {
-      requested.push('manifests');
-      return manifests(...given);
+    store.devices.manifests = (ids) => {
+      if (ids.includes(lock)) requested.push('manifests');
+      return manifests(ids);
     };
     const { status } = await approve(command_id);
     store.actors.load = load;
