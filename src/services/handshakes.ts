@@ -101,7 +101,7 @@ export class Handshakes {
     });
   }
 
-  /** Null until approved; then, once, the result of `redeem`. The grant is kept if `redeem` throws. */
+  /** Null until approved and while another process redeems; then, once, the result of `redeem`. The grant is kept if `redeem` throws. */
   poll<T>(code: string, verifier: string, redeem: (grant: Grant) => Promise<Outcome<T>>): Promise<Outcome<T | null>> {
     return this.#update<T | null>(code, async (found) => {
       if (found === null) return { answer: refuse('NOT_FOUND', 'The page of this sign-in has not been opened yet.') };
@@ -112,7 +112,7 @@ export class Handshakes {
       const { grant } = found;
       if (grant === null) return { answer: done(null) };
       const answer = await this.#claimed(code, () => redeem(grant));
-      // Pending, not ended: the other process may fail and leave the grant.
+      // The sign-in is still pending, because the other process may fail and leave the grant.
       return answer === null ? { answer: done(null) } : { next: { ...found, grant: null, over: true }, answer };
     });
   }
@@ -120,7 +120,7 @@ export class Handshakes {
   /** Null if another process redeems the grant or has redeemed it: the lock of the code is of this process alone. */
   async #claimed<T>(code: string, work: () => Promise<T>): Promise<T | null> {
     const claim = `handshake claim:${hash('sha256', code, 'base64url')}`;
-    // A short one, so that it ends by itself if this process or the cache is lost during the work.
+    // The first claim is short, so that it expires if this process or the cache is lost during the work.
     if (!(await this.#claims.add(claim, '', CLAIM_MS))) return null;
     let result: T;
     try {

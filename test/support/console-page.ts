@@ -43,7 +43,7 @@ let current: TestService | null = null;
 export async function startConsoleService(
   ...[env = {}, options]: Parameters<typeof startService>
 ): Promise<TestService> {
-  // Of a suite whose hook failed before it stopped its service: this one needs the port.
+  // A suite whose hook failed may have left its service running, and this one needs its port.
   await current?.stop().catch(() => {});
   if (port === null) {
     await buildPages('console');
