@@ -126,6 +126,33 @@ describe.runIf(hasChromium())('a device that is added in the console', () => {
     await close();
   });
 
+  it('is added without a room while the rooms are still loading', async () => {
+    const owner = await at.owner();
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
+      token: owner.token,
+      fresh: true,
+    });
+    let answer = (): void => {};
+    const held = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    await page.route(/\/rooms\?/, async (route) => {
+      await held;
+      await route.continue();
+    });
+    await open('/devices');
+    await addButton(page).click();
+    await page.getByLabel('Name', { exact: true }).fill('Lamp');
+    await page.getByLabel('Device type').fill('smart_light');
+    await page.locator('option', { hasText: 'Loading rooms …' }).waitFor({ state: 'attached' });
+    await submit(page).click();
+    await page.getByText('Waiting for its first hello').waitFor();
+    answer();
+    expect((await owner.get('/v1/devices')).body.devices).toMatchObject([{ home_id: owner.homeId, room_id: null }]);
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
   it.each([
     ['Shell', hasShellTools],
     ['Python', python !== null],

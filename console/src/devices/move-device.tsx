@@ -41,7 +41,7 @@ interface PlaceFieldsProps {
   room: string | null;
 }
 
-/** The fields “Home” and, if the home has rooms, “Room”, which is named `room` in the form. */
+/** The fields “Home” and “Room”, which is named `room` in the form. */
 export function PlaceFields({ home, onHome, room }: PlaceFieldsProps) {
   const homes = useGet<ResponseBody<typeof listHomes>>('/v1/homes?limit=200');
   const homeId = useId();
