@@ -11,10 +11,11 @@ import {
 } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { deviceProgram } from '../../console/src/devices/device-programs.ts';
 import { eventually } from '../support/clock.ts';
 import { register, waitForCommand } from '../support/device.ts';
 import { codeBlock, readDocument } from '../support/documented-session.ts';
@@ -108,14 +109,37 @@ void [reported, content];
   });
 });
 
-describe('the device in JavaScript of docs/devices.md', () => {
+describe('a device in JavaScript', () => {
   let at: TestService;
   beforeAll(async () => {
     at = await startService();
   });
   afterAll(() => at.stop());
 
-  it('carries out commands, and survives rotations while it runs and while it is off', async () => {
+  it('as the console shows it carries out a command, and keeps its secret from other users of the machine', async () => {
+    const owner = await at.owner();
+    const device = await register(owner);
+    const program = deviceProgram('JavaScript', device, { devices: page, esp32: '' });
+    const path = [dirname(process.execPath), process.env.PATH].join(delimiter);
+    const env = { ...nodeEnv, PATH: path };
+    const child = spawn('sh', ['-c', program], {
+      cwd: folder,
+      env,
+      detached: true,
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
+    try {
+      const request = { action: 'set_brightness', params: { level: 30 } };
+      const { body } = await owner.post(`/v1/device/${device.device_id}/command`, request);
+      await waitForCommand(owner, body.command_id, (one) => one.verification.status === 'verified');
+      expect(statSync(join(folder, 'device.mjs')).mode & 0o077).toBe(0);
+    } finally {
+      // The shell and the program that it runs.
+      process.kill(-Number(child.pid));
+    }
+  });
+
+  it('as docs/devices.md has it carries out commands, and survives rotations while it runs and while it is off', async () => {
     const owner = await at.owner();
     const device = await register(owner);
     const url = `/v1/device/${device.device_id}`;

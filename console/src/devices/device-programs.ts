@@ -45,7 +45,8 @@ const programs = {
     return withIdentity(device, 'device.py', program, 'python3 device.py');
   },
   JavaScript: ({ mqtt_url, tenant_id, device_id, device_secret, key_version }) =>
-    `${written('device.mjs', javaScript({ mqtt_url, tenant_id, device_id, device_secret, key_version }))}
+    `(umask 077; ${written('device.mjs', javaScript({ mqtt_url, tenant_id, device_id, device_secret, key_version }))}
+)
 node device.mjs
 `,
   Arduino: (device, { esp32 }) => {
@@ -66,7 +67,7 @@ node device.mjs
 export const isLoopback = (device: Pick<Identity, 'mqtt_url'>): boolean =>
   /^(?:localhost|127\..*|::1)$/.test(brokerOf(device).host);
 
-const javaScript = (device: Identity): string => `import { connectDevice } from 'twinkeep/device';
+const javaScript = (device: Identity): string => `import { connectDevice } from '@twinkeep/device';
 
 await connectDevice({
   mqttUrl: ${JSON.stringify(device.mqtt_url)},
