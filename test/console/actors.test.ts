@@ -92,6 +92,10 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     const table = page.getByRole('table', { name: 'Commands' });
     const row = table.getByRole('row', { name: /set_brightness.*Ceiling light.*41.*you/ }).first();
     await row.getByRole('link', { name: 'Ceiling light' }).waitFor();
+    await command(lock, 'unlock');
+    await table.getByText('awaiting confirmation').first().waitFor();
+    expect(await layoutProblems(page, [{ width: 1_280, colorScheme: 'light' }, ...PHONES])).toEqual([]);
+    await page.setViewportSize({ width: 1_280, height: 860 });
     await table.getByRole('button', { name: 'Parameters' }).click();
     expect(new URL(page.url()).search).toBe('?kind=command&sort=params');
     await page.getByText('Columns', { exact: true }).click();
@@ -120,7 +124,7 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     expect(await accessibility(page)).toEqual([]);
     expect(await overflowsHorizontally(page)).toBe(false);
     await page.setViewportSize({ width: 1_280, height: 860 });
-    await page.getByRole('combobox', { name: 'Device' }).selectOption({ label: 'Front door' });
+    await page.getByRole('combobox', { name: 'Device' }).selectOption({ label: 'Balcony sensor' });
     await page.getByText('No matching commands.').waitFor();
     await page.getByRole('link', { name: 'Show all' }).click();
     await page.getByRole('combobox', { name: 'Status' }).selectOption({ label: 'Succeeded' });
@@ -135,6 +139,10 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     const file = await started;
     expect(file.suggestedFilename()).toBe('tenant-commands.csv');
     expect(readFileSync(await file.path(), 'utf8')).toContain('"set_brightness","Succeeded","Ceiling light"');
+    await page.getByRole('combobox', { name: 'Status' }).selectOption({ label: 'Any status' });
+    await page.getByRole('combobox', { name: 'Device' }).selectOption({ label: 'Any device' });
+    await table.getByText('awaiting confirmation').first().waitFor();
+    expect(await layoutProblems(page, [{ width: 1_280, colorScheme: 'dark' }, ...PHONES])).toEqual([]);
     await page.getByLabel('To (').fill('2020-01-02T00:00');
     await page.getByText('No matching commands.').waitFor();
     expect(browserErrors()).toEqual([]);

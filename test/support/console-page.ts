@@ -175,8 +175,8 @@ export const PHONES: readonly Layout[] = [
 ];
 
 /**
- * What is wrong with the open page in some layouts: violations as of `accessibility`, and content that is wider than the
- * screen. It changes the layout of the open page, which takes a small part of the time of opening it in each layout; the
+ * What is wrong with the open page in some layouts: violations as of `accessibility`, content that is wider than the
+ * screen, and content that is cut or covers other content. It changes the layout of the open page, which takes a small part of the time of opening it in each layout; the
  * page keeps the last one. Saves a picture of each if `picture` names it.
  */
 export async function layoutProblems(
@@ -191,6 +191,7 @@ export async function layoutProblems(
     await page.setViewportSize({ width, height: page.viewportSize()?.height ?? 860 });
     await page.emulateMedia({ colorScheme });
     if (await overflowsHorizontally(page)) problems.push(`${width} px, ${colorScheme}: wider than the screen`);
+    problems.push(...(await misplacedContent(page)).map((what) => `${width} px, ${colorScheme}: ${what}`));
     const found = await violations(page, checked.has(width) ? COLOUR_RULES : TAGS);
     problems.push(...found.map((violation) => `${width} px, ${colorScheme}: ${violation}`));
     checked.add(width);
@@ -198,6 +199,26 @@ export async function layoutProblems(
   }
   return problems;
 }
+
+/** Status labels that their table cell cuts, and elements of a limited height whose content covers what follows them. */
+const misplacedContent = (page: Page): Promise<string[]> =>
+  page.evaluate(`(() => {
+    const found = [];
+    for (const pill of document.querySelectorAll(':is(td, th) .pill')) {
+      const [inner, outer] = [pill, pill.closest('td, th')].map((one) => one.getBoundingClientRect());
+      const isVisible = inner.width > 0 && inner.top < outer.bottom && inner.bottom > outer.top;
+      if (isVisible && (inner.right > outer.right + 1 || inner.bottom > outer.bottom + 1)) {
+        const scroller = pill.closest('.scroll');
+        if (scroller === null) found.push('cut: ' + pill.textContent);
+      }
+    }
+    for (const one of document.querySelectorAll('main *')) {
+      const { display, overflowY } = getComputedStyle(one);
+      if (display === 'inline' || overflowY !== 'visible' || one.clientHeight === 0 || one.closest('svg')) continue;
+      if (one.scrollHeight > one.clientHeight + 3) found.push('covers others: ' + one.tagName + '.' + one.className);
+    }
+    return found;
+  })()`);
 
 /** True if the page is wider than the screen. */
 export const overflowsHorizontally = (page: Page): Promise<boolean> =>

@@ -167,7 +167,7 @@ function Head({ actor, tenant }: { actor: ActorRecord; tenant: string | null }) 
         </h1>
         <p className="mono quiet small">{id}</p>
       </div>
-      <dl className="facts">
+      <dl className="actor-facts">
         <Fact name="Memory">{live ? <Pill tone="good">active</Pill> : <Pill tone="quiet">passivated</Pill>}</Fact>
         <Fact name="Mailbox">{mailbox === 0 ? 'empty' : `${mailbox} queued`}</Fact>
         <Fact name="Version">

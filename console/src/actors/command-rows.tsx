@@ -74,7 +74,7 @@ function useCommandColumns(tenant: string | null): readonly ListColumn<ActorEntr
       command === undefined || command.requested_by === null ? null : nameOf(command.requested_by);
     return [
       {
-        ...{ id: 'command', title: 'Command', width: 'minmax(9rem, 1.4fr)', value: ({ name }) => name },
+        ...{ id: 'command', title: 'Command', width: 'minmax(9rem, 1.3fr)', value: ({ name }) => name },
         cell: ({ kind, id, name }) => (
           <span className="roll-name">
             <Icon name="command" />
@@ -83,7 +83,7 @@ function useCommandColumns(tenant: string | null): readonly ListColumn<ActorEntr
         ),
       },
       {
-        ...{ id: 'state', title: 'State', width: 'minmax(9rem, 1.4fr)', value: ({ state }) => state },
+        ...{ id: 'state', title: 'State', width: 'minmax(12rem, 1.7fr)', value: ({ state }) => state },
         cell: ({ state, quarantined }) => (
           <>
             {quarantined && <Pill tone="bad">quarantined</Pill>} <StatePills state={state} />
@@ -91,7 +91,7 @@ function useCommandColumns(tenant: string | null): readonly ListColumn<ActorEntr
         ),
       },
       {
-        ...{ id: 'device', title: 'Device', width: 'minmax(7rem, 1.2fr)', hideOnNarrow: true, value: deviceNameIn },
+        ...{ id: 'device', title: 'Device', width: 'minmax(7rem, 1fr)', hideOnNarrow: true, value: deviceNameIn },
         cell: (entry) =>
           entry.command === undefined || tenant !== null || entry.command.device_name === null ? (
             (deviceNameIn(entry) ?? '—')
@@ -100,11 +100,11 @@ function useCommandColumns(tenant: string | null): readonly ListColumn<ActorEntr
           ),
       },
       {
-        ...{ id: 'params', title: 'Parameters', width: 'minmax(6rem, 1fr)', hideOnNarrow: true, value: paramsIn },
+        ...{ id: 'params', title: 'Parameters', width: 'minmax(5rem, 0.7fr)', hideOnNarrow: true, value: paramsIn },
         cell: (entry) => <span title={paramsIn(entry)}>{paramsIn(entry) || '—'}</span>,
       },
       {
-        ...{ id: 'user', title: 'User', width: 'minmax(7rem, 1.1fr)', hideOnNarrow: true, value: userOf },
+        ...{ id: 'user', title: 'User', width: 'minmax(5rem, 0.7fr)', hideOnNarrow: true, value: userOf },
         cell: (entry) => <span title={userOf(entry) ?? ''}>{userOf(entry) ?? '—'}</span>,
       },
       {
@@ -112,7 +112,7 @@ function useCommandColumns(tenant: string | null): readonly ListColumn<ActorEntr
         cell: ({ since }) => <Time at={since} />,
       },
       {
-        ...{ id: 'id', title: 'ID', width: '7rem', hideOnNarrow: true, value: ({ id }) => id },
+        ...{ id: 'id', title: 'ID', width: '6rem', hideOnNarrow: true, value: ({ id }) => id },
         cell: ({ id }) => (
           <span className="mono quiet" title={id}>
             …{idSuffix(id)}

@@ -161,7 +161,7 @@ function columnsOf(nameOf: (id: string) => string): readonly Column<Entry>[] {
     { title: 'Time', width: 'var(--audit-time)', cell: ({ at }) => <EntryTime at={at} /> },
     {
       title: 'User',
-      width: 'minmax(0, 1.1fr)',
+      width: 'minmax(0, 0.9fr)',
       hideOnNarrow: true,
       cell: ({ by, key }) => (
         <span title={nameOf(by)}>
@@ -188,19 +188,19 @@ function columnsOf(nameOf: (id: string) => string): readonly Column<Entry>[] {
     },
     {
       title: 'Target',
-      width: 'minmax(0, 1.2fr)',
+      width: 'minmax(0, 1.3fr)',
       hideOnNarrow: true,
       cell: (entry) => <Target of={entry} nameOf={nameOf} />,
     },
     {
       title: 'From',
-      width: 'minmax(0, 1.2fr)',
+      width: 'minmax(0, 1fr)',
       hideOnNarrow: true,
       cell: ({ via, address, client }) => <Origin via={via} address={address} client={client} />,
     },
     {
       title: 'Outcome',
-      width: 'minmax(7rem, 1fr)',
+      width: 'minmax(9rem, 1fr)',
       hideOnNarrow: true,
       cell: ({ outcome }) =>
         outcome === 'done' ? (

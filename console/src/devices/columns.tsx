@@ -30,7 +30,7 @@ export function useDeviceColumns(values: ReadonlyMap<string, DeviceValues>): rea
       home_id === null ? null : (homes.get(home_id) ?? null);
     return [
       {
-        ...{ id: 'name', title: 'Device', width: 'minmax(13rem, 3fr)', value: deviceNameOf },
+        ...{ id: 'name', title: 'Device', width: 'minmax(12rem, 1.7fr)', value: deviceNameOf },
         cell: (device) => (
           <span className="device-cell">
             <Icon name={iconOfDevice(device.device_type)} />
@@ -46,22 +46,22 @@ export function useDeviceColumns(values: ReadonlyMap<string, DeviceValues>): rea
         },
       },
       {
-        ...{ id: 'state', title: 'State', width: 'minmax(6.5rem, 1.6fr)', hideOnNarrow: true, value: stateOf },
+        ...{ id: 'state', title: 'State', width: 'minmax(11rem, 2.2fr)', hideOnNarrow: true, value: stateOf },
         cell: (device) => <span title={stateOf(device) ?? ''}>{stateOf(device) ?? '—'}</span>,
       },
       {
-        ...{ id: 'battery', title: 'Battery', width: '5rem', hideOnNarrow: true, value: batteryOf },
+        ...{ id: 'battery', title: 'Battery', width: '4rem', hideOnNarrow: true, value: batteryOf },
         cell: (device) => {
           const percent = batteryOf(device);
           return percent === null ? '—' : `${Math.round(percent)} %`;
         },
       },
       {
-        ...{ id: 'home', title: 'Home', width: 'minmax(4.5rem, 1fr)', hideOnNarrow: true, value: homeOf },
+        ...{ id: 'home', title: 'Home', width: 'minmax(4.5rem, 0.9fr)', hideOnNarrow: true, value: homeOf },
         cell: (device) => homeOf(device) ?? '—',
       },
       {
-        ...{ id: 'room', title: 'Room', width: 'minmax(4.5rem, 1fr)', hideOnNarrow: true, value: roomOf },
+        ...{ id: 'room', title: 'Room', width: 'minmax(4.5rem, 0.9fr)', hideOnNarrow: true, value: roomOf },
         cell: (device) => roomOf(device) ?? '—',
       },
       {
@@ -69,7 +69,7 @@ export function useDeviceColumns(values: ReadonlyMap<string, DeviceValues>): rea
         ...{ value: ({ device_type }) => device_type, cell: ({ device_type }) => device_type },
       },
       {
-        ...{ id: 'last_seen', title: 'Last seen', width: '7.5rem', hideOnNarrow: true },
+        ...{ id: 'last_seen', title: 'Last seen', width: '6.5rem', hideOnNarrow: true },
         ...{ value: ({ last_seen }) => last_seen, cell: ({ last_seen }) => <Time at={last_seen} /> },
       },
       {

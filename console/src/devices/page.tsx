@@ -48,10 +48,10 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
         </p>
       </header>
       <div className="device-parts">
-        <div>
+        <div className="at-start">
           <DeviceTwin device={device} />
         </div>
-        <div>
+        <div className="at-end">
           {device.revoked ? (
             <Note tone="bad">
               The device is revoked: its keys are invalid and it accepts no commands. An admin can reinstate it with a
@@ -62,18 +62,16 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
           )}
           <CommandHistory id={id} />
         </div>
-      </div>
-      <div className="device-parts">
-        <div>
+        <div className="at-start">
           <DeviceDetails device={device} />
           <DeviceTags device={device} />
           {may('admin') && <DeviceChanges device={device} />}
+          {may('admin') && <DeviceKeys id={id} />}
         </div>
-        <div>
+        <div className="at-end">
           <Connections id={id} />
           <Messages id={id} revoked={device.revoked} />
         </div>
-        {may('admin') && <DeviceKeys id={id} />}
       </div>
       <DeviceManifest id={id} />
     </>
