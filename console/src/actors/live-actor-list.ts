@@ -58,6 +58,8 @@ export class LiveActorList {
   #view: ActorListView = { entries: [], isComplete: false, loading: true, problem: null };
   #busy = false;
   #closed = true;
+  /** Transitions that arrived since the running request was sent: its answer may have been read before them. */
+  #sinceRequest: ActorTransition[] = [];
   #visible: readonly [number, number] = [0, 0];
   #isReordered = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -104,6 +106,7 @@ export class LiveActorList {
   }
 
   applyTransitions(transitions: readonly ActorTransition[]): void {
+    if (this.#busy) this.#sinceRequest.push(...transitions);
     const latest = new Map(transitions.map((one) => [one.id, one]));
     const missing = new Map(latest);
     const { state: filtered } = this.#filter;
@@ -117,6 +120,7 @@ export class LiveActorList {
           const one = latest.get(entry.id);
           if (one === undefined) return [entry];
           missing.delete(entry.id);
+          if (one.at < Date.parse(entry.since)) return [entry];
           if (!isInState(one.to, filtered)) return [];
           return [{ ...entry, state: one.to, since: new Date(one.at).toISOString(), live: true }];
         }),
@@ -189,11 +193,13 @@ export class LiveActorList {
     const cursor = this.#pages[index]?.cursor ?? (index === 0 ? null : this.#next);
     const requestedAt = Date.now();
     this.#busy = true;
+    this.#sinceRequest = [];
     if (index >= this.#pages.length) this.#show({ loading: true });
     try {
       const body = await requestJson<ActorListBody>('GET', pathOf(this.#filter, cursor));
       this.#setPage(index, { cursor, entries: body.actors, requestedAt }, body.next_cursor);
       this.#busy = false;
+      this.applyTransitions(this.#sinceRequest);
       this.#show({ loading: false, problem: null });
       this.#loadNext();
     } catch (thrown) {
