@@ -47,7 +47,7 @@ export function toAdminView({ fixed, live }: CommandContext): JsonObject {
       error: answer.error,
       timed_out_at: moment(answer.timedOutAt),
       late: answer.late,
-      stray_words: answer.strayWords,
+      late_acks: answer.strayWords,
     },
     verification: {
       status: verification.status,

@@ -103,7 +103,7 @@ describe('the administrator’s view of a command', () => {
         error: 'jammed',
         timed_out_at: time(T0 + 32_000),
         late: true,
-        stray_words: 5,
+        late_acks: 5,
       },
       verification: {
         status: 'mismatched',

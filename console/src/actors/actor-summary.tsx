@@ -2,12 +2,11 @@ import type { ReactNode } from 'react';
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
 import type { ActorRecord, Machine } from '../api/answer-types.ts';
 import { Icon } from '../ui/icons.tsx';
-import { humanize } from '../ui/text-format.ts';
 import { Countdown, Time } from '../ui/time.tsx';
 import { isEntered, leafOf, pathsIn } from './actor-display.ts';
 import type { MachineTransition } from './chart-graph.ts';
 import { EventName } from './event-name.tsx';
-import { eventTitle, explainedLabelOf } from './machine-words.ts';
+import { eventTitle, explainedLabelOf, stateTitle } from './machine-words.ts';
 import { PrincipalName } from './principal-name.tsx';
 import { StatePills } from './state-pills.tsx';
 import type { ReplayStep } from './steps.ts';
@@ -55,11 +54,11 @@ function CurrentState({ actor, machine }: Props) {
         return (
           <li key={path}>
             <p className="doing-state">
-              {region !== undefined && <span className="quiet">{humanize(region)}</span>}
+              {region !== undefined && <span className="quiet">{stateTitle(region)}</span>}
               <strong>
                 {names
                   .slice(region === undefined ? 0 : 1)
-                  .map(humanize)
+                  .map(stateTitle)
                   .join(' › ')}
               </strong>
             </p>
@@ -187,7 +186,7 @@ function Next({ actor, machine }: Props) {
             ? `No event changes the state. Accepted events: ${listed(staying)}.`
             : follows.length === 0
               ? `Accepted without a state change: ${listed(staying)}.`
-              : `Also accepted: ${listed(staying)}; these can lead to ${follows.map((to) => humanize(leafOf(to))).join(' or ')}.`}
+              : `Also accepted: ${listed(staying)}; these can lead to ${follows.map((to) => stateTitle(leafOf(to))).join(' or ')}.`}
         </p>
       )}
     </>
@@ -216,7 +215,7 @@ function TransitionTargets({
   return (
     <span className="quiet small" title={moves.map((one) => explainedLabelOf(machine.kind, one)).join('\n')}>
       {' → '}
-      {targets.map((to) => humanize(leafOf(to))).join(' or ')}
+      {targets.map((to) => stateTitle(leafOf(to))).join(' or ')}
     </span>
   );
 }

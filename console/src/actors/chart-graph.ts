@@ -1,9 +1,8 @@
 import type { ElkNode } from 'elkjs/lib/elk-api.js';
 import type { Machine } from '../api/answer-types.ts';
 import { type Point, textWidth } from '../graph/path.ts';
-import { humanize } from '../ui/text-format.ts';
 import { leafOf } from './actor-display.ts';
-import { labelOf } from './machine-words.ts';
+import { labelOf, stateTitle } from './machine-words.ts';
 
 // Converts a machine's statechart to a graph for the layout library, and the laid-out graph to a drawing.
 
@@ -107,7 +106,7 @@ export function chartGraphOf(
 
   function nodeOf(path: string): ElkNode {
     const children = nodesIn(path).filter(({ id }) => !id.startsWith(path + START) || isGroup(path));
-    const width = Math.ceil(textWidth(humanize(leafOf(path)), FONT)) + 32;
+    const width = Math.ceil(textWidth(stateTitle(leafOf(path)), FONT)) + 32;
     if (!isGroup(path)) return { id: path, width, height: 38 };
     return {
       id: path,
@@ -161,7 +160,7 @@ export function chartGraphOf(
               : children.length > 0
                 ? 'group'
                 : 'state';
-        const title = kind === 'any' ? 'any' : kind === 'start' ? '' : humanize(leafOf(id));
+        const title = kind === 'any' ? 'any' : kind === 'start' ? '' : stateTitle(leafOf(id));
         drawn.push({ path: id, title, description: state?.description ?? '', kind, x, y, width, height });
         walk(children);
       }

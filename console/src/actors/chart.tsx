@@ -4,10 +4,9 @@ import type { ActorKind } from '../../../src/machines/outputs.ts';
 import type { Machine } from '../api/answer-types.ts';
 import { roundedPath } from '../graph/path.ts';
 import { Loading, Note } from '../ui/feedback.tsx';
-import { humanize } from '../ui/text-format.ts';
 import { chartGraphOf, type Drawing, type DrawnArrow, type DrawnState, regionsOf } from './chart-graph.ts';
 import { type HistoryState, isActive, isEnabled, wasExited, wasTaken } from './history-state.ts';
-import { explainedLabelOf } from './machine-words.ts';
+import { explainedLabelOf, stateTitle } from './machine-words.ts';
 import './chart.css';
 
 /** Statechart of an actor: the current state, the last transition and the possible next ones. */
@@ -87,16 +86,16 @@ function Region({ kind, title, drawing, historyState }: RegionProps) {
     .sort((a, b) => order[a.look] - order[b.look]);
   return (
     <figure className="chart" style={{ flexBasis: width + 2 }}>
-      <figcaption>{humanize(title)}</figcaption>
+      <figcaption>{stateTitle(title)}</figcaption>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable regions must be reachable by keyboard */}
-      <section ref={scroller} className="chart-scroll" tabIndex={0} aria-label={`Chart of ${humanize(title)}`}>
+      <section ref={scroller} className="chart-scroll" tabIndex={0} aria-label={`Chart of ${stateTitle(title)}`}>
         <svg
           style={{ width: `clamp(${Math.round(width * MIN_SCALE)}px, 100%, ${width}px)` }}
           viewBox={`0 0 ${width} ${height}`}
           role="img"
           aria-labelledby={id}
         >
-          <title id={id}>{`${humanize(title)}: now ${lit.map((state) => state.title).join(', ')}`}</title>
+          <title id={id}>{`${stateTitle(title)}: now ${lit.map((state) => state.title).join(', ')}`}</title>
           <defs>
             {(['idle', 'can', 'took'] as const).map((look) => (
               <marker

@@ -2,9 +2,9 @@ import { type ReactNode, useId } from 'react';
 import type { ActorKind } from '../../../src/machines/outputs.ts';
 import type { Machine } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
-import { humanize } from '../ui/text-format.ts';
 import { kinds, plural } from './actor-display.ts';
 import type { ActorListFilter } from './live-actor-list.ts';
+import { pathTitle } from './machine-words.ts';
 
 type ChangeQuery = (change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }) => void;
 
@@ -108,8 +108,6 @@ export function Filters({
     </search>
   );
 }
-
-const pathTitle = (state: string): string => humanize(state).replaceAll('.', ' › ');
 
 /** The states of a kind. A chosen state is among them also if it is written in another way: `online`, `active,online`. */
 function States({ kind, chosen, namesKind = false }: { kind: ActorKind; chosen: string; namesKind?: boolean }) {

@@ -117,6 +117,21 @@ const guards: Readonly<Record<string, string>> = {
 export const wordsOfEvent = (kind: ActorKind, event: string): string | null =>
   events[kind][event] ?? events[kind][camelCase(event)] ?? shared[event] ?? null;
 
+/** Regions and states whose identifier does not describe them. */
+const states: Readonly<Record<string, string>> = {
+  clock: 'retries',
+  mind: 'planner',
+  none: 'no planner',
+  still: 'no retry',
+  unheard: 'nothing received',
+};
+
+/** Title of a region or state by its identifier, without the states around it. */
+export const stateTitle = (name: string): string => states[name] ?? humanize(name);
+
+/** `link.online` → `link › online`. */
+export const pathTitle = (path: string): string => path.split('.').map(stateTitle).join(' › ');
+
 const camelCase = (text: string): string => text.replace(/ [a-z]/g, ([, letter]) => letter?.toUpperCase() ?? '');
 
 export const eventTitle = (kind: ActorKind, event: string): string =>

@@ -1,7 +1,6 @@
 import type { Machine } from '../api/answer-types.ts';
-import { humanize } from '../ui/text-format.ts';
 import { type HistoryState, isActive } from './history-state.ts';
-import { eventTitle } from './machine-words.ts';
+import { eventTitle, pathTitle } from './machine-words.ts';
 
 /** The statechart as text. */
 export const StateTable = ({ machine, historyState }: { machine: Machine; historyState: HistoryState }) => (
@@ -13,7 +12,7 @@ export const StateTable = ({ machine, historyState }: { machine: Machine; histor
         .filter(({ state }) => machine.type !== 'parallel' || state.includes('.'))
         .map(({ state, description, events, final }) => (
           <li key={state}>
-            <strong>{humanize(state).replaceAll('.', ' › ')}</strong>
+            <strong>{pathTitle(state)}</strong>
             {isActive(state, historyState) && ' (current)'}
             {final && ' (final)'}
             {description !== '' && ` – ${description}`}
