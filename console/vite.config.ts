@@ -12,6 +12,8 @@ export default defineConfig(({ command }) => ({
   server: {
     proxy: {
       '/v1': SERVICE,
+      '/graphql': SERVICE,
+      '/docs': SERVICE,
       '/metrics': SERVICE,
       '/console/about.json': SERVICE,
       '/ws': { target: SERVICE, ws: true },
