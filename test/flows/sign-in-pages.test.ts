@@ -184,6 +184,13 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
     for (const ratio of seen.ratios) expect(ratio).toBeGreaterThan(4.5);
   });
 
+  it('shows the mark of the product', async () => {
+    await open();
+    const width = `document.querySelector('main img').naturalWidth`;
+    await page.waitForFunction(`${width} > 0`);
+    expect(await page.getByRole('img').count()).toBe(0);
+  });
+
   it('has an accessible name for each of its fields and buttons', async () => {
     await open();
     await byToken(await at.token('ada'));

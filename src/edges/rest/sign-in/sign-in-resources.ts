@@ -8,6 +8,7 @@ import type { Cookies } from '../../shared/cookies.ts';
 import type { Content } from '../../shared/http-exchange.ts';
 import type { BrowserSignIn } from '../../shared/oidc/browser-sign-in.ts';
 import type { PublicResource, ResourceRequest, ResourceResponse } from '../public-resource.ts';
+import { MARK } from './mark.ts';
 import { parseReturnPath } from './return-to.ts';
 import { SCRIPT } from './script.ts';
 import { STYLE } from './style.ts';
@@ -106,6 +107,7 @@ const NO_PROVIDER = refuse('NOT_FOUND', 'No identity provider is configured. Sig
 
 const assets: Readonly<Record<string, Content>> = {
   'sign-in.css': { type: 'text/css; charset=utf-8', body: STYLE, cache: 'public, max-age=3600' },
+  'mark.svg': { type: 'image/svg+xml', body: MARK, cache: 'public, max-age=3600' },
   'sign-in.js': { type: 'text/javascript; charset=utf-8', body: SCRIPT, cache: 'public, max-age=3600' },
 };
 

@@ -3,7 +3,7 @@ import { html, type Markup } from './markup.ts';
 
 // Forbids inline code, other origins, and framing.
 const POLICY =
-  "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; form-action 'self'; " +
+  "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; " +
   "base-uri 'none'; frame-ancestors 'none'";
 
 export interface ApprovalPageData {
@@ -63,11 +63,12 @@ function page(title: string, body: Markup, { script = false } = {}): Content {
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${title} · Twinkeep</title>
-<link rel="icon" href="data:,">
+<link rel="icon" href="assets/mark.svg">
 <link rel="stylesheet" href="assets/sign-in.css">
 ${script && html`<script type="module" src="assets/sign-in.js"></script>\n`}</head>
 <body>
 <main>
+<img class="mark" src="assets/mark.svg" alt="">
 <h1>${title}</h1>
 ${body}
 </main>
