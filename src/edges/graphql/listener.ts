@@ -97,11 +97,17 @@ async function route(parts: HttpParts, exchange: HttpExchange, handler: Exchange
     const refusal: Refusal = { code: 'METHOD_NOT_ALLOWED', detail: `This path accepts ${ALLOW}.` };
     return sendRefusal(exchange, refusal, ['Allow', ALLOW]);
   }
-  const caller = await admitRequest(exchange, parts, 'graphql');
-  if (caller === null) return;
-  if (!reads || !wantsExplorer(exchange)) return handler.handle(exchange, caller);
-  const refusal = introspectionRefusal(caller, parts.production);
-  if (refusal !== null) return sendRefusal(exchange, refusal);
+  const isExplorer = reads && wantsExplorer(exchange);
+  if (isExplorer && !parts.production) {
+    // Also with an expired session, for which the page has a field.
+    if (!applyCharge(exchange, parts.rateLimiter.chargeAnonymous(parts.addressOf(exchange.request)))) return;
+  } else {
+    const caller = await admitRequest(exchange, parts, 'graphql');
+    if (caller === null) return;
+    if (!isExplorer) return handler.handle(exchange, caller);
+    const refusal = introspectionRefusal(caller, parts.production);
+    if (refusal !== null) return sendRefusal(exchange, refusal);
+  }
   const page = await parts.explorer();
   send(exchange, page.status ?? 200, page);
 }

@@ -171,6 +171,13 @@ describe('the explorer', () => {
     expect(linked.some((path) => /^\/docs\/assets\/graphql-[\w-]+\.js$/.test(path))).toBe(true);
   });
 
+  it('is a page also for a browser whose session has ended', async () => {
+    const ended = { accept: 'text/html', cookie: '__Host-session=ended; session=ended', authorization: 'Bearer ended' };
+    const { status, headers } = await service.call('GET', '/graphql', { headers: ended });
+    expect([status, headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
+    expect((await service.call('GET', '/graphql?query=%7B__typename%7D', { headers: ended })).status).toBe(401);
+  });
+
   it('is for administrators in production', async () => {
     const theirs = await makeTestTenant(closed);
     expect((await page(closed)).status).toBe(401);
