@@ -17,8 +17,10 @@ export const isOfPage = ({ action, outcome, key }: Pick<AuditListEntry, 'action'
 /** Whether the list has sign-ins and tickets of pages: if the user chose so, or filters by an action. */
 export const showsPages = (query: URLSearchParams): boolean => query.get('pages') === 'true' || query.has('action');
 
-/** `commandDevice` → `Command device`. */
-export const actionTitle = sentenceCase;
+const withAcronyms = (title: string): string => title.replace(/\b(?:api|ca|ws)\b/gi, (word) => word.toUpperCase());
+
+/** `commandDevice` → `Command device`, `createApiKey` → `Create API key`. */
+export const actionTitle = (action: string): string => withAcronyms(sentenceCase(action));
 
 /** The target of an action, `device:<id>`, as a text: the device's name, or its kind with the end of its id. */
 export function targetTitle(
@@ -31,7 +33,7 @@ export function targetTitle(
     return `${capital(kind)} ${kind === 'command' ? humanize(subject_name) : subject_name}`;
   }
   if (kind === 'user') return nameOfUser(id);
-  return `${capital(kind)} ${id.length > 12 ? abbreviateId(id) : id}`.trim();
+  return `${withAcronyms(capital(kind))} ${id.length > 12 ? abbreviateId(id) : id}`.trim();
 }
 
 /**

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   actionNamed,
+  actionTitle,
   fromLocalInput,
   isOfPage,
   showsPages,
@@ -21,8 +22,16 @@ describe('the target of an audit entry', () => {
     expect(titleOf(`plan:${ID}`, 'Good night')).toBe('Plan Good night');
     expect(titleOf(`user:${ID}`, null)).toBe('ada@example.com');
     expect(titleOf(`device:${ID}`, null)).toBe('Device …0000abcd');
+    expect(titleOf(`ca:${ID}`, null)).toBe('CA …0000abcd');
     expect([titleOf('flag:maintenance', null), titleOf('service', null)]).toEqual(['Flag maintenance', 'Service']);
   });
+});
+
+it('an action is titled with its acronyms in capitals', () => {
+  expect(['createApiKey', 'registerCa', 'createWsTicket', 'cancelPlan'].map(actionTitle)).toEqual([
+    ...['Create API key', 'Register CA', 'Create WS ticket', 'Cancel plan'],
+  ]);
+  expect(actionNamed('create API key', ['createApiKey'])).toBe('createApiKey');
 });
 
 describe('an entry that a page of the console caused', () => {
