@@ -144,8 +144,11 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     await page.getByRole('heading', { name: /^Sign in as/ }).waitFor();
     const signedIn = async () => (await page.context().request.get(`${at.url}/v1/auth/me`)).status();
     expect(await signedIn()).toBe(401);
+    // A link is one question: no second button signs in.
+    expect(await page.getByRole('button', { name: 'Sign in' }).count()).toBe(0);
     await page.getByRole('button', { name: 'Cancel' }).click();
     await page.getByRole('heading', { name: /^Sign in as/ }).waitFor({ state: 'detached' });
+    await page.getByLabel('Your token').waitFor();
     expect([await signedIn(), page.url()]).toEqual([401, `${at.url}/console`]);
     const token = `${body.url}`.split('sign-in=')[1];
     expect((await at.api('').post('/v1/auth/session', { token })).status).toBe(204);

@@ -83,7 +83,7 @@ export function SignIn({ onSignedIn }: { onSignedIn(): Promise<void> }) {
             cancel={link.dismiss}
           />
         )}
-        {hasProvider && (
+        {link.holder === null && hasProvider && (
           <a
             className="button primary wide"
             href={`${SERVICE_PATH}/v1/auth/login?return_to=${encodeURIComponent(location.pathname.startsWith(CONSOLE_PATH) ? location.pathname + location.search + location.hash : CONSOLE_PATH)}`}
@@ -91,7 +91,8 @@ export function SignIn({ onSignedIn }: { onSignedIn(): Promise<void> }) {
             Sign in with your identity provider
           </a>
         )}
-        <form onSubmit={submit}>
+        {/* One question at a time. The field is kept, as it takes the focus when a link is invalid. */}
+        <form onSubmit={submit} hidden={link.holder !== null}>
           <label htmlFor={tokenId}>{hasProvider ? 'Or your token' : 'Your token'}</label>
           <input
             id={tokenId}
