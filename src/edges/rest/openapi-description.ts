@@ -13,4 +13,7 @@ also needs, and \`x-also-scope\` a second one, of what leads to commands. Resour
 **Idempotency.** A POST with an \`Idempotency-Key\` runs once within 24 hours. A repeat gets the stored response, with
 \`Idempotent-Replayed: true\`.
 
+**Paths.** The routes under \`/device\` register, command and revoke a device and change its keys; those under \`/devices\` list, show and change
+devices, and let the sidecar plan for one. \`/health\` names \`build_service\` and \`cloud_editor\`, which are always \`disabled\` here.
+
 **Rate limits.** \`RateLimit\` is the remaining quota; \`Retry-After\` of a 429 is the time to wait, in seconds.`;

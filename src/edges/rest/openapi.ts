@@ -68,7 +68,10 @@ export function buildOpenApi(groups: readonly RouteGroup[], tiers: readonly stri
           schema: { type: 'string', format: 'uuid' },
         },
         ApiVersion: { schema: { type: 'string', const: '1' } },
-        ProtocolVersion: { schema: { type: 'string', const: 'PROTO/3.0' } },
+        ProtocolVersion: {
+          description: 'Version of this API; the messages of devices have another one, `PROTO/3.1`',
+          schema: { type: 'string', const: 'PROTO/3.0' },
+        },
         NextPage: {
           description: '`<URL of the next page>; rel="next"` (RFC 8288); absent on the last page',
           schema: { type: 'string' },

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { refusals } from '../../../src/domain/refusals.ts';
 import { buildOpenApi } from '../../../src/edges/rest/openapi.ts';
 import { routeGroups, routes } from '../../../src/edges/rest/routes.ts';
+import { PROTOCOL_VERSION } from '../../../src/protocol/constants.ts';
 
 interface ResponseObject {
   $ref?: string;
@@ -47,6 +48,11 @@ describe('the document', () => {
     const pages = ['/metrics', '/auth/cli', '/auth/login', '/auth/callback'];
     expect(operations).toHaveLength(routes.length + pages.length);
     expect(new Set(operations.map(({ operation }) => operation.operationId)).size).toBe(operations.length);
+  });
+
+  it('explains that the API and the messages of devices have different versions', () => {
+    const { ProtocolVersion } = document.components.headers as Record<string, { description?: string }>;
+    expect(ProtocolVersion?.description).toContain(PROTOCOL_VERSION);
   });
 
   it('has the alternatives of a body, bodies that are required, and the tiers', () => {
