@@ -282,6 +282,16 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await close();
   });
 
+  it('has a heading where a device, command, plan, home or group does not exist', async () => {
+    const { page, open, close } = await openConsolePage(browser, at, { token: owner.token, expects: [404] });
+    for (const kind of ['devices', 'commands', 'plans', 'homes', 'groups']) {
+      await open(`/${kind}/${owner.tenantId}`);
+      await page.getByRole('heading', { level: 1, name: /not found/ }).waitFor();
+    }
+    expect(await accessibility(page)).toEqual([]);
+    await close();
+  });
+
   it('reports a lost connection, and reconnects', async () => {
     const line = await startTcpProxy(at.url);
     const through = { ...at, url: line.proxiedUrl(at.url).replace(/\/$/, '') };

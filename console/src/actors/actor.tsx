@@ -145,7 +145,7 @@ function ActorDetails({ path, tenant, actor, machine, refetch }: ActorDetailsPro
       <section className="card" aria-labelledby="context">
         <header>
           <h2 id="context">Context</h2>
-          <span className="quiet small">without secrets</span>
+          <span className="quiet small">{at === null ? '' : 'of the current state, '}without secrets</span>
         </header>
         <ActorContext context={actor.context} />
       </section>

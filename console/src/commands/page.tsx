@@ -19,7 +19,11 @@ import './page.css';
 export function CommandPage({ params: { id = '' } }: { params: Readonly<Record<string, string>> }) {
   const { data, error, refetch } = useCommand(id, null);
   if (data === undefined || error?.status === 404) {
-    return error === null ? <Loading what="Loading command" /> : <LoadError problem={error} retry={refetch} />;
+    return error === null ? (
+      <Loading what="Loading command" />
+    ) : (
+      <LoadError isWholePage problem={error} retry={refetch} />
+    );
   }
   const { command } = data;
   return (

@@ -28,7 +28,11 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
   });
   useDeviceUpdates(id);
   if (data === undefined || error?.status === 404) {
-    return error === null ? <Loading what="Loading device" /> : <LoadError problem={error} retry={refetch} />;
+    return error === null ? (
+      <Loading what="Loading device" />
+    ) : (
+      <LoadError isWholePage problem={error} retry={refetch} />
+    );
   }
   const { device } = data;
   return (

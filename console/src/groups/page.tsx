@@ -23,7 +23,11 @@ export function GroupPage({ params: { slug = '' } }: { params: Readonly<Record<s
   const { may } = useSession();
   const { data, error, refetch } = useGet<ResponseBody<typeof getGroup>>(`/v1/groups/${slug}`);
   if (data === undefined || error?.status === 404) {
-    return error === null ? <Loading what="Loading group" /> : <LoadError problem={error} retry={refetch} />;
+    return error === null ? (
+      <Loading what="Loading group" />
+    ) : (
+      <LoadError isWholePage problem={error} retry={refetch} />
+    );
   }
   const { group } = data;
   return (

@@ -27,7 +27,7 @@ export function HomeDetailsPage({ params: { id = '' } }: { params: Readonly<Reco
   const { may } = useSession();
   const { data, error, refetch } = useGet<ResponseBody<typeof getHome>>(`/v1/homes/${id}`);
   if (data === undefined || error?.status === 404) {
-    return error === null ? <Loading what="Loading home" /> : <LoadError problem={error} retry={refetch} />;
+    return error === null ? <Loading what="Loading home" /> : <LoadError isWholePage problem={error} retry={refetch} />;
   }
   const { home } = data;
   return (

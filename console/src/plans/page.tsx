@@ -35,7 +35,7 @@ export function PlanPage({ params: { id = '' } }: { params: Readonly<Record<stri
   const nameOf = useUserNames();
   usePlanUpdates(path, id);
   if (data === undefined || error?.status === 404) {
-    return error === null ? <Loading what="Loading plan" /> : <LoadError problem={error} retry={refetch} />;
+    return error === null ? <Loading what="Loading plan" /> : <LoadError isWholePage problem={error} retry={refetch} />;
   }
   const { plan } = data;
   return (

@@ -65,12 +65,20 @@ function changeAdvice({ code, retryAfterS }: Problem): string | undefined {
   return `Too many requests. Send it again in ${Math.max(1, retryAfterS ?? 1)} s.`;
 }
 
+interface LoadErrorProps {
+  problem: Problem | null;
+  /** The message is the heading of the page, because the page has no other content. */
+  isWholePage?: boolean;
+  retry?(): unknown;
+}
+
 /** Error state of a failed load. */
-export function LoadError({ problem, retry }: { problem: Problem | null; retry?(): unknown }) {
+export function LoadError({ problem, isWholePage = false, retry }: LoadErrorProps) {
+  const title = problem?.message ?? 'Loading failed.';
   return (
     <div className="empty bad" role="alert">
       <Icon name="warning" />
-      <p className="empty-title">{problem?.message ?? 'Loading failed.'}</p>
+      {isWholePage ? <h1 className="empty-title">{title}</h1> : <p className="empty-title">{title}</p>}
       <p className="quiet">{problem === null ? null : advice[problem.code]}</p>
       {retry !== undefined && (
         <button type="button" className="button" onClick={() => void retry()}>
