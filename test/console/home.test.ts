@@ -4,6 +4,7 @@ import { readCounters } from '../../console/src/home/counters.ts';
 import type { SimulatedDevice } from '../../src/device/homes/simulated-device.ts';
 import { inviteMember } from '../support/access-fixture.ts';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
+import { eventually } from '../support/clock.ts';
 import {
   accessibility,
   layoutProblems,
@@ -170,6 +171,30 @@ describe.runIf(hasChromium())('the overview in the console', () => {
     await chart.locator('canvas').waitFor();
     expect(await accessibility(page)).toEqual([]);
     expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
+  it('has the current time on the axis of a chart that has no values yet', async () => {
+    const token = await at.token('root', { email: 'root@example.com', scope: 'platform:admin' });
+    const { page, open, close } = await openConsolePage(browser, at, { token, fresh: true });
+    // The chart is a canvas, so its labels are recorded where they are drawn.
+    await page.addInitScript(`
+      const drawn = (globalThis.drawn = []);
+      const { fillText } = CanvasRenderingContext2D.prototype;
+      CanvasRenderingContext2D.prototype.fillText = function (text, ...at) {
+        drawn.push(text);
+        return fillText.call(this, text, ...at);
+      };`);
+    await page.clock.install({ time: new Date('2026-03-01T12:30:30Z') });
+    await page.route('**/metrics', (route) => route.fulfill({ body: '' }));
+    await open('');
+    await page
+      .getByRole('img', { name: 'Messages per second: no values yet', exact: true })
+      .locator('canvas')
+      .waitFor();
+    const times = async () => ((await page.evaluate('drawn')) as string[]).filter((text) => /^\d\d:\d\d$/.test(text));
+    await eventually(async () => (await times()).length > 0);
+    expect(new Set(await times())).toContain('13:30');
     await close();
   });
 

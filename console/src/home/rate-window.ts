@@ -43,9 +43,9 @@ const cut = ({ times, messages, turns, refusals }: Rates, from: number, to: numb
   refusals: refusals.slice(from, to),
 });
 
-/** The shown time: five minutes up to the newest sample, in seconds since the epoch. */
-export function windowOf({ times }: Rates): readonly [from: number, to: number] {
-  const to = times.at(-1) ?? 0;
+/** The shown time, in seconds since the epoch: five minutes up to the newest sample, or up to `now` without one. */
+export function windowOf({ times }: Rates, now: number): readonly [from: number, to: number] {
+  const to = times.at(-1) ?? now;
   return [to - WINDOW_S, to];
 }
 

@@ -43,7 +43,7 @@ export function Sparkline({ rates, series, label }: { rates: Rates; series: Seri
 }
 
 function setData(plot: UPlot, { rates, series }: { rates: Rates; series: Series }): void {
-  const [min, max] = windowOf(rates);
+  const [min, max] = windowOf(rates, Date.now() / 1000);
   plot.batch(() => {
     plot.setData([[...rates.times], [...rates[series]]], false);
     plot.setScale('x', { min, max });

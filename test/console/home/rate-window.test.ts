@@ -20,7 +20,11 @@ describe('the window of rates', () => {
     expect(rates.times).toHaveLength(WINDOW_S / 2);
     expect(rates.messages).toHaveLength(WINDOW_S / 2);
     expect(rates.messages.at(-1)).toBe(400);
-    expect(windowOf(rates)).toEqual([noon / 1_000 + 100, noon / 1_000 + 400]);
+    expect(windowOf(rates, noon / 1_000 + 900)).toEqual([noon / 1_000 + 100, noon / 1_000 + 400]);
+  });
+
+  it('ends now before the first sample', () => {
+    expect(windowOf(noRates, noon / 1_000)).toEqual([noon / 1_000 - WINDOW_S, noon / 1_000]);
   });
 
   it('has null where no values are known, with a start and an end however long that lasts', () => {
