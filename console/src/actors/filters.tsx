@@ -2,13 +2,11 @@ import { type ReactNode, useId } from 'react';
 import type { ActorKind } from '../../../src/machines/outputs.ts';
 import type { Machine } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
+import { type ChangeQuery, setFilters } from '../ui/query-filters.ts';
 import { kinds, plural } from './actor-display.ts';
 import type { ActorListFilter } from './live-actor-list.ts';
 import { pathTitle } from './machine-words.ts';
 
-type ChangeQuery = (change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }) => void;
-
-/** Filters are in the URL, so that they can be bookmarked and shared. */
 export function filterFrom(query: URLSearchParams): ActorListFilter {
   const kind = kinds.find((known) => known === query.get('kind'));
   const state = query.get('state');
@@ -30,18 +28,7 @@ export function Filters({
 }) {
   const { kind, state = '', quarantined = false } = filterFrom(query);
   const [stateId, findId] = [useId(), useId()];
-  const set = (values: Record<string, string | null>): void =>
-    change(
-      (before) => {
-        const after = new URLSearchParams(before);
-        for (const [name, value] of Object.entries(values)) {
-          if (value === null || value === '') after.delete(name);
-          else after.set(name, value);
-        }
-        return after;
-      },
-      { replace: true },
-    );
+  const set = (values: Record<string, string | null>): void => setFilters(change, values);
   return (
     <search className="filters">
       <fieldset>

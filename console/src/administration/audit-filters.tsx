@@ -5,24 +5,17 @@ import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { deviceNameOf } from '../devices/device-name.tsx';
 import { useSession } from '../session.tsx';
+import { type ChangeQuery, setFilters } from '../ui/query-filters.ts';
 import { abbreviateId } from '../ui/text-format.ts';
-import { zone } from '../ui/time.tsx';
-import {
-  actionNamed,
-  actionTitle,
-  fromLocalInput,
-  showsPages,
-  subjectNamed,
-  subjectsByTitle,
-  toLocalInput,
-} from './audit-names.ts';
+import { TimeRange } from '../ui/time-range.tsx';
+import { actionNamed, actionTitle, showsPages, subjectNamed, subjectsByTitle } from './audit-names.ts';
 
 /** A text filter is applied when the user has not typed for this time. */
 const TYPING_MS = 400;
 
 interface AuditFiltersProps {
   query: URLSearchParams;
-  change(change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }): void;
+  change: ChangeQuery;
   platform: boolean;
   /** Actions of the entries that were loaded. */
   actions: ReadonlySet<string>;
@@ -30,26 +23,17 @@ interface AuditFiltersProps {
   targets: ReadonlyMap<string, string>;
 }
 
-/** Filters of the audit log. They are in the URL, so that they can be bookmarked and shared. */
+/** Filters of the audit log. */
 export function AuditFilters({ query, change, platform, actions, targets }: AuditFiltersProps) {
   const { may } = useSession();
-  const [userId, fromId, toId] = [useId(), useId(), useId()];
+  const userId = useId();
   const [needsDevices, setNeedsDevices] = useState(false);
   const canRead = !platform && may('admin');
   const { data } = useGet<ResponseBody<typeof listMembers>>('/v1/tenant/members?limit=200', { enabled: canRead });
   const devices = useGet<ResponseBody<typeof listDevices>>('/v1/devices?limit=200', {
     enabled: canRead && needsDevices,
   });
-  const set = (name: string, value: string): void =>
-    change(
-      (before) => {
-        const after = new URLSearchParams(before);
-        if (value === '') after.delete(name);
-        else after.set(name, value);
-        return after;
-      },
-      { replace: true },
-    );
+  const set = (name: string, value: string): void => setFilters(change, { [name]: value });
   const people = data?.members.filter(({ status }) => status === 'active') ?? [];
   const known = subjectsByTitle(
     new Map([
@@ -97,24 +81,7 @@ export function AuditFilters({ query, change, platform, actions, targets }: Audi
           return named !== null;
         }}
       />
-      <div>
-        <label htmlFor={fromId}>From ({zone})</label>
-        <input
-          id={fromId}
-          type="datetime-local"
-          value={toLocalInput(query.get('from'))}
-          onChange={({ target }) => set('from', fromLocalInput(target.value))}
-        />
-      </div>
-      <div>
-        <label htmlFor={toId}>To ({zone})</label>
-        <input
-          id={toId}
-          type="datetime-local"
-          value={toLocalInput(query.get('to'))}
-          onChange={({ target }) => set('to', fromLocalInput(target.value))}
-        />
-      </div>
+      <TimeRange query={query} change={change} />
       <label className="audit-pages">
         <input
           type="checkbox"

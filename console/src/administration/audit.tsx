@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef } from 'react';
+import { useRef } from 'react';
 import { Link, useSearchParams } from 'wouter';
 import { usePagedQuery } from '../api/paged-query.ts';
 import { commandHref } from '../commands/status.tsx';
@@ -39,6 +39,8 @@ function exportHref(listed: URLSearchParams, format: (typeof exportFormats)[numb
   return `/v1/audit/export?${query}`;
 }
 
+const isOfUser = (entry: Entry): boolean => !isOfPage(entry);
+
 /** Audit log: actions of users and keys, including refused ones. */
 function AuditLog({ platform }: { platform: boolean }) {
   const [query, setQuery] = useSearchParams();
@@ -47,11 +49,12 @@ function AuditLog({ platform }: { platform: boolean }) {
     const value = query.get(name)?.trim();
     if (value) params.set(name, value);
   }
-  const path = `/v1/audit?${params}`;
-  const listed = usePagedQuery<AuditListBody, Entry>(path, ({ entries }) => entries);
-  const { firstPage, rows: loaded, isComplete, problem, loadMore, reload } = listed;
-  const withPages = showsPages(query);
-  const rows = useMemo(() => (withPages ? loaded : loaded.filter((entry) => !isOfPage(entry))), [loaded, withPages]);
+  const listed = usePagedQuery<AuditListBody, Entry>(
+    `/v1/audit?${params}`,
+    ({ entries }) => entries,
+    showsPages(query) ? undefined : isOfUser,
+  );
+  const { firstPage, rows: loaded, shown: rows, isComplete, problem, loadMore, reload } = listed;
   const nameOf = useUserNames();
   const actions = useRef(new Set<string>()).current;
   const targets = useRef(new Map<string, string>()).current;
@@ -59,7 +62,6 @@ function AuditLog({ platform }: { platform: boolean }) {
     actions.add(entry.action);
     targets.set(entry.subject, targetTitle(entry, nameOf));
   }
-  useLoadPastHidden({ path, loaded, shown: rows.length, isComplete, loadMore });
   const columns = columnsOf(nameOf);
   const newest = rows[0];
   return (
@@ -112,27 +114,6 @@ function AuditLog({ platform }: { platform: boolean }) {
       )}
     </div>
   );
-}
-
-interface LoadedEntries {
-  path: string;
-  loaded: readonly Entry[];
-  /** Number of `loaded` that are listed. */
-  shown: number;
-  isComplete: boolean;
-  loadMore(): void;
-}
-
-/** The table requests the next page when its rows change: requests it also after a page without rows for the table. */
-function useLoadPastHidden({ path, loaded, shown, isComplete, loadMore }: LoadedEntries): void {
-  const seen = useRef({ path, loaded, shown: 0 });
-  // biome-ignore lint/correctness/useExhaustiveDependencies: once for each loaded page
-  useEffect(() => {
-    const before = seen.current;
-    seen.current = { path, loaded, shown };
-    const isNewPage = before.path !== path || before.loaded !== loaded;
-    if (isNewPage && !isComplete && (before.path === path ? before.shown : 0) === shown) loadMore();
-  }, [path, loaded, shown]);
 }
 
 const subjectLinks: Readonly<Record<string, (id: string) => string>> = {

@@ -7,7 +7,10 @@ import type { Problem } from './problem.ts';
 
 export interface PagedQuery<Page, Row> {
   firstPage: Page | null;
+  /** All loaded rows. */
   rows: readonly Row[];
+  /** Those of `rows` that the list shows. */
+  shown: readonly Row[];
   /** The last page is loaded. */
   isComplete: boolean;
   problem: Problem | null;
@@ -18,10 +21,16 @@ export interface PagedQuery<Page, Row> {
 
 const keyOf = (path: string) => [path, 'pages'] as const;
 
-/** `path` includes the query: `/v1/devices?limit=200`. */
+const showsAll = (): boolean => true;
+
+/**
+ * `path` includes the query: `/v1/devices?limit=200`. `shows` is the same function as long as the same rows are shown; after
+ * a page without shown rows, the next one is loaded.
+ */
 export function usePagedQuery<Page extends { next_cursor: string | null }, Row>(
   path: string,
   rowsOf: (page: Page) => readonly Row[],
+  shows: (row: Row) => boolean = showsAll,
 ): PagedQuery<Page, Row> {
   const { data, error, hasNextPage, isFetching, fetchNextPage, refetch } = useInfiniteQuery<
     Page,
@@ -41,20 +50,22 @@ export function usePagedQuery<Page extends { next_cursor: string | null }, Row>(
   });
   // biome-ignore lint/correctness/useExhaustiveDependencies: `rowsOf` does not change
   const rows = useMemo(() => data?.pages.flatMap((page) => rowsOf(page)) ?? [], [data]);
+  const shown = useMemo(() => (shows === showsAll ? rows : rows.filter(shows)), [rows, shows]);
   const loaded = data?.pages.length ?? 0;
   // A request of a next page waits while the loaded pages are loaded again, and is cancelled when that starts.
   const wanted = useRef({ path, pages: 0 });
-  // A page without rows does not satisfy a request: the list would not request the next one.
+  // A page without shown rows does not satisfy a request: the list would not request the next one.
   const lastPage = data?.pages.at(-1);
-  const isLastEmpty = lastPage !== undefined && rowsOf(lastPage).length === 0;
-  const isWanted = (): boolean => wanted.current.path === path && (loaded < wanted.current.pages || isLastEmpty);
+  const isLastHidden = lastPage !== undefined && !rowsOf(lastPage).some(shows);
+  const isWanted = (): boolean => isLastHidden || (wanted.current.path === path && loaded < wanted.current.pages);
   // biome-ignore lint/correctness/useExhaustiveDependencies: `isWanted` is a new function at each render
   useEffect(() => {
     if (isWanted() && !isFetching && hasNextPage && error === null) void fetchNextPage({ cancelRefetch: false });
-  }, [path, loaded, isFetching, hasNextPage, error, fetchNextPage]);
+  }, [path, loaded, isLastHidden, isFetching, hasNextPage, error, fetchNextPage]);
   return {
     firstPage: data?.pages[0] ?? null,
     rows,
+    shown,
     isComplete: data !== undefined && !hasNextPage,
     problem: error,
     isFetching,

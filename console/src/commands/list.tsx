@@ -2,7 +2,7 @@ import { useEffect, useId, useMemo } from 'react';
 import { Link, useSearchParams } from 'wouter';
 import { type CommandStatus, commandStatuses } from '../../../src/domain/command.ts';
 import type { listTenantCommands } from '../../../src/operations/commands/tenant-commands.ts';
-import { fromLocalInput, toLocalInput } from '../administration/audit-names.ts';
+
 import type { ResponseBody } from '../api/answer-types.ts';
 import { usePagedQuery } from '../api/paged-query.ts';
 import { deviceHref, deviceNameOf } from '../devices/device-name.tsx';
@@ -12,6 +12,7 @@ import { useUserNames } from '../people/user-names.ts';
 import { Empty, LoadError, Loading } from '../ui/feedback.tsx';
 import { ListControls } from '../ui/list-controls.tsx';
 import { type ListColumn, MAX_LOADED_ROWS, tableSorting, useListView } from '../ui/list-view.ts';
+import { fromLocalInput, toLocalInput } from '../ui/local-time.ts';
 import { abbreviateId, sentenceCase } from '../ui/text-format.ts';
 import { Time, zone } from '../ui/time.tsx';
 import { formatBrief } from '../ui/values.tsx';

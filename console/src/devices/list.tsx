@@ -10,6 +10,7 @@ import { useStream } from '../live/use-stream.ts';
 import { Empty, LoadError, Loading } from '../ui/feedback.tsx';
 import { ListControls } from '../ui/list-controls.tsx';
 import { tableSorting, useListView } from '../ui/list-view.ts';
+import { type ChangeQuery, setFilters } from '../ui/query-filters.ts';
 import { counted } from '../ui/text-format.ts';
 import { AddDeviceButton, AddDeviceDialog } from './add-device.tsx';
 import { DeviceTable } from './bulk/device-table.tsx';
@@ -180,27 +181,15 @@ const presences = [
   ['false', 'Offline'],
 ] as const;
 
-type ChangeQuery = (change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }) => void;
-
 interface FiltersProps {
   query: URLSearchParams;
   change: ChangeQuery;
   children: ReactNode;
 }
 
-/** Filters are in the URL, so that they can be bookmarked and shared. */
 function Filters({ query, change, children }: FiltersProps) {
   const findId = useId();
-  const set = (name: string, value: string | null): void =>
-    change(
-      (before) => {
-        const after = new URLSearchParams(before);
-        if (value === null || value === '') after.delete(name);
-        else after.set(name, value);
-        return after;
-      },
-      { replace: true },
-    );
+  const set = (name: string, value: string | null): void => setFilters(change, { [name]: value });
   return (
     <search className="devices-filters">
       <fieldset className="choices">

@@ -3,6 +3,7 @@ import { Link } from 'wouter';
 import { useSession } from '../session.tsx';
 import { Note } from '../ui/feedback.tsx';
 import { Icon } from '../ui/icons.tsx';
+import type { ChangeQuery } from '../ui/query-filters.ts';
 import {
   MAX_FILTER_NAME,
   MAX_FILTERS,
@@ -16,7 +17,7 @@ import './tags.css';
 
 interface QueryProps {
   query: URLSearchParams;
-  change(change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }): void;
+  change: ChangeQuery;
 }
 
 /** Filter of the list of devices by tags, which are in the address, and the filters that the user has saved. */

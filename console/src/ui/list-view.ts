@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useState } from 'react';
 import { csvRecord } from '../../../src/domain/csv.ts';
+import { type ChangeQuery, setFilters } from './query-filters.ts';
 import type { Column, TableSorting } from './virtual-table.tsx';
 
 // Sorting, choice of columns and export of a list that is loaded in pages.
@@ -120,7 +121,7 @@ interface ListViewParts<Row> {
   hasFailed: boolean;
   loadMore(): void;
   query: URLSearchParams;
-  changeQuery(change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }): void;
+  changeQuery: ChangeQuery;
 }
 
 /** The first column is always shown. The sorting is in the address, the choice of columns in the browser's storage. */
@@ -160,17 +161,10 @@ export function useListView<Row>(parts: ListViewParts<Row>): ListView<Row> {
         // Without storage the choice lasts until the page is closed.
       }
     },
-    sortBy: (id) =>
-      changeQuery(
-        (before) => {
-          const after = new URLSearchParams(before);
-          const next = nextSorting(sorting, id);
-          if (next === null) after.delete('sort');
-          else after.set('sort', `${next.descending ? '-' : ''}${next.id}`);
-          return after;
-        },
-        { replace: true },
-      ),
+    sortBy(id) {
+      const next = nextSorting(sorting, id);
+      setFilters(changeQuery, { sort: next && `${next.descending ? '-' : ''}${next.id}` });
+    },
     exportCsv: () => setExporting(true),
   };
 }
