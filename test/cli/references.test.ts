@@ -89,6 +89,16 @@ describe('names on the command line', () => {
     expect((await json('devices', 'get', desk.slice(0, prefix))).device.id).toBe(desk);
   });
 
+  it('find the member whose commands are listed, in a range of times', async () => {
+    const { command_id: id } = (await owner.post(`/v1/device/${desk}/command`, { action: 'turn_off' })).body;
+    const listed = async (...args: string[]) =>
+      (await json('commands', 'list', ...args)).commands.map((one: { id: string }) => one.id);
+    const { timestamp } = (await owner.get(`/v1/commands/${id}`)).body.command;
+    expect(await listed('--by', owner.userId, '--from', timestamp)).toContain(id);
+    expect(await listed('--by', owner.userId, '--to', timestamp)).not.toContain(id);
+    expect(await listed('--by', away)).toEqual([]);
+  });
+
   it('that match several devices list them, and send nothing', async () => {
     const { code, stdout, stderr } = await run('command', 'desk', 'turn_on');
     expect([code, stdout]).toEqual([2, '']);

@@ -132,7 +132,7 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await page.getByRole('combobox', { name: 'User' }).selectOption({ label: 'you' });
     await page.getByLabel('From (').fill('2020-01-01T00:00');
     const search = new URLSearchParams(new URL(page.url()).search);
-    expect([...search.keys()]).toEqual(['status', 'device_id', 'by', 'since']);
+    expect([...search.keys()]).toEqual(['status', 'device_id', 'by', 'from']);
     await table.getByRole('row', { name: /Set brightness.*succeeded.*Ceiling light.*43.*you/ }).waitFor();
     const started = page.waitForEvent('download');
     await page.getByRole('button', { name: 'Export CSV' }).click();
@@ -143,7 +143,12 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await page.getByRole('combobox', { name: 'Device' }).selectOption({ label: 'Any device' });
     await table.getByText('awaiting confirmation').first().waitFor();
     expect(await layoutProblems(page, [{ width: 1_280, colorScheme: 'dark' }, ...PHONES])).toEqual([]);
+    const listed = page.waitForRequest((request) => new URL(request.url()).searchParams.has('to'));
     await page.getByLabel('To (').fill('2020-01-02T00:00');
+    const { searchParams } = new URL((await listed).url());
+    expect(['status', 'requested_by', 'to'].map((name) => searchParams.get(name))).toEqual([
+      ...[null, owner.userId, '2020-01-01T23:00:00.000Z'],
+    ]);
     await page.getByText('No matching commands.').waitFor();
     expect(browserErrors()).toEqual([]);
     await close();

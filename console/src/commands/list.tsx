@@ -1,8 +1,7 @@
-import { useEffect, useId, useMemo } from 'react';
+import { useId, useMemo, useRef } from 'react';
 import { Link, useSearchParams } from 'wouter';
 import { type CommandStatus, commandStatuses } from '../../../src/domain/command.ts';
 import type { listTenantCommands } from '../../../src/operations/commands/tenant-commands.ts';
-
 import type { ResponseBody } from '../api/answer-types.ts';
 import { usePagedQuery } from '../api/paged-query.ts';
 import { deviceHref, deviceNameOf } from '../devices/device-name.tsx';
@@ -11,10 +10,11 @@ import { type ListedDevice, useAllDevices } from '../devices/use-all-devices.ts'
 import { useUserNames } from '../people/user-names.ts';
 import { Empty, LoadError, Loading } from '../ui/feedback.tsx';
 import { ListControls } from '../ui/list-controls.tsx';
-import { type ListColumn, MAX_LOADED_ROWS, tableSorting, useListView } from '../ui/list-view.ts';
-import { fromLocalInput, toLocalInput } from '../ui/local-time.ts';
+import { type ListColumn, tableSorting, useListView } from '../ui/list-view.ts';
+import { type ChangeQuery, setFilters } from '../ui/query-filters.ts';
 import { abbreviateId, sentenceCase } from '../ui/text-format.ts';
 import { Time, zone } from '../ui/time.tsx';
+import { TimeRange } from '../ui/time-range.tsx';
 import { formatBrief } from '../ui/values.tsx';
 import { VirtualTable } from '../ui/virtual-table.tsx';
 import { titles } from './stages.ts';
@@ -23,7 +23,14 @@ import '../administration/administration.css';
 
 type Page = ResponseBody<typeof listTenantCommands>;
 type TenantCommand = Page['commands'][number];
-type ChangeQuery = (change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }) => void;
+
+/** The filters of the address, as the API names them. */
+const filters = [
+  ['device_id', 'device_id'],
+  ['by', 'requested_by'],
+  ['from', 'from'],
+  ['to', 'to'],
+] as const;
 
 /** List of the commands of all devices of the tenant. The filters are in the address. */
 export function CommandsPage() {
@@ -31,37 +38,22 @@ export function CommandsPage() {
   const params = new URLSearchParams({ limit: '200' });
   const status = commandStatuses.find((known) => known === query.get('status'));
   if (status !== undefined) params.set('status', status);
-  for (const name of ['device_id', 'since'] as const) {
+  for (const [name, filter] of filters) {
     const value = query.get(name);
-    if (value) params.set(name, value);
+    if (value) params.set(filter, value);
   }
   const { firstPage, rows, isComplete, isFetching, problem, loadMore, reload } = usePagedQuery<Page, TenantCommand>(
     `/v1/commands?${params}`,
     ({ commands }) => commands,
   );
   const { rows: devices } = useAllDevices();
-  const [until, person] = [query.get('until'), query.get('by')];
-  // The service filters by neither, so the list is loaded before it is searched.
-  const isSearched = until !== null || person !== null;
-  const found = useMemo(
-    () =>
-      rows.filter(
-        ({ timestamp, requested_by }) =>
-          (until === null || Date.parse(timestamp) <= Date.parse(until)) &&
-          (person === null || requested_by === person),
-      ),
-    [rows, until, person],
-  );
-  const isLoading = isSearched && !isComplete && problem === null && rows.length < MAX_LOADED_ROWS;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: `loadMore` is a new function at each render
-  useEffect(() => {
-    if (isLoading && !isFetching && firstPage !== null) loadMore();
-  }, [isLoading, isFetching, rows.length]);
+  const requesters = useRef(new Set<string>()).current;
+  for (const { requested_by } of rows) requesters.add(requested_by);
   const view = useListView({
     ...{
       list: 'tenant-commands',
       columns: useColumns(devices),
-      rows: found,
+      rows,
       loaded: rows.length,
       isComplete,
       isFetching,
@@ -81,23 +73,14 @@ export function CommandsPage() {
           Refresh
         </button>
       </header>
-      <CommandFilters
-        query={query}
-        change={setQuery}
-        devices={devices}
-        requesters={rows.map(({ requested_by }) => requested_by)}
-      />
-      {problem !== null && (rows.length === 0 || (isSearched && !isComplete)) ? (
+      <CommandFilters query={query} change={setQuery} devices={devices} requesters={requesters} />
+      {problem !== null && rows.length === 0 ? (
         <LoadError problem={problem} retry={reload} />
-      ) : firstPage === null || (found.length === 0 && !isComplete && rows.length < MAX_LOADED_ROWS) ? (
+      ) : firstPage === null || (rows.length === 0 && !isComplete) ? (
         <Loading what="Loading commands" />
-      ) : found.length === 0 && (isComplete || isSearched) ? (
+      ) : rows.length === 0 ? (
         <Empty icon="search" title="No matching commands.">
-          {isComplete ? (
-            <Link href="/commands">Show all</Link>
-          ) : (
-            `Only the newest ${MAX_LOADED_ROWS.toLocaleString()} commands were searched.`
-          )}
+          <Link href="/commands">Show all</Link>
         </Empty>
       ) : (
         <>
@@ -108,7 +91,7 @@ export function CommandsPage() {
             rows={view.rows}
             keyOf={({ id }) => id}
             isComplete={isComplete}
-            loadMore={isSearched ? () => {} : loadMore}
+            loadMore={loadMore}
             sort={tableSorting(view)}
           />
         </>
@@ -121,25 +104,16 @@ interface CommandFiltersProps {
   query: URLSearchParams;
   change: ChangeQuery;
   devices: readonly ListedDevice[];
-  /** Ids of the users in the loaded rows. */
-  requesters: readonly string[];
+  /** Ids of the users in the rows that were loaded. */
+  requesters: ReadonlySet<string>;
 }
 
 function CommandFilters({ query, change, devices, requesters }: CommandFiltersProps) {
-  const [statusId, deviceId, personId, fromId, toId] = [useId(), useId(), useId(), useId(), useId()];
+  const [statusId, deviceId, personId] = [useId(), useId(), useId()];
   const nameOf = useUserNames();
   const [device, person] = [query.get('device_id') ?? '', query.get('by') ?? ''];
   const people = [...new Set([...(person === '' ? [] : [person]), ...requesters])];
-  const set = (name: string, value: string): void =>
-    change(
-      (before) => {
-        const after = new URLSearchParams(before);
-        if (value === '') after.delete(name);
-        else after.set(name, value);
-        return after;
-      },
-      { replace: true },
-    );
+  const set = (name: string, value: string): void => setFilters(change, { [name]: value });
   return (
     <search className="fields-row">
       <div>
@@ -178,24 +152,7 @@ function CommandFilters({ query, change, devices, requesters }: CommandFiltersPr
           ))}
         </select>
       </div>
-      <div>
-        <label htmlFor={fromId}>From ({zone})</label>
-        <input
-          id={fromId}
-          type="datetime-local"
-          value={toLocalInput(query.get('since'))}
-          onChange={({ target }) => set('since', fromLocalInput(target.value))}
-        />
-      </div>
-      <div>
-        <label htmlFor={toId}>To ({zone})</label>
-        <input
-          id={toId}
-          type="datetime-local"
-          value={toLocalInput(query.get('until'))}
-          onChange={({ target }) => set('until', fromLocalInput(target.value))}
-        />
-      </div>
+      <TimeRange query={query} change={change} />
     </search>
   );
 }

@@ -11,6 +11,7 @@ import { addCommandOptions, type CommandRequestOptions, commandRequestOf } from 
 import { FailedError, RefusedError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { waitForOutcome } from '../outcome-watch.ts';
+import { fetchPages } from '../pagination.ts';
 import { colorStatus, formatPreview, printRecord, printTable } from '../print.ts';
 import { formatTime } from '../time-text.ts';
 import type { LiveUpdate } from '../update-stream.ts';
@@ -212,7 +213,9 @@ function showCommand(io: Io, command: CommandRecord): void {
 interface ListOptions {
   limit: number;
   status?: string;
-  since?: string;
+  by?: string;
+  from?: string;
+  to?: string;
 }
 
 type ListedCommand = CommandNotes & {
@@ -242,13 +245,17 @@ function addHistory(program: Command, io: Io): void {
     .description('Lists the commands of a device, or of all devices, newest first.')
     .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 200)
     .option('--status <status>', 'only commands in this status')
-    .option('--since <time>', 'only commands requested at or after this time (RFC 3339)')
+    .option('--by <member>', 'only commands of this member, also a former one by id')
+    .option('--from <time>', 'only commands requested at or after this time (RFC 3339)')
+    .option('--to <time>', 'only commands requested before this time')
     .action(async (device: string | undefined, options: ListOptions, command: Command) => {
-      const { limit, status, since } = options;
+      const { limit, status, by, from, to } = options;
       const { api, show, resolveOption } = createCliContext(io, command);
       const device_id = await resolveOption('device', device);
-      const query = { device_id, status, since, limit: String(limit) };
-      const body = await api.get<{ commands: ListedCommand[] }>('/v1/commands', query);
+      const requested_by = await resolveOption('member', by);
+      const query = { device_id, status, requested_by, from, to };
+      type Body = { commands: ListedCommand[]; next_cursor: string | null };
+      const body = await fetchPages<Body>(api, '/v1/commands', { name: 'commands', limit, query });
       show(body, ({ commands: entries }) =>
         printTable(
           io,

@@ -23,13 +23,15 @@ const tenantCommand = commandEntry
 const filterFields = {
   device_id: uuid.optional().meta({ description: 'Only commands of this device; an unknown one has none' }),
   status: commandStatusSchema.optional().meta({ description: 'Only commands in this status' }),
-  since: timeInput.optional().meta({ description: 'Only commands requested at or after this time' }),
+  requested_by: uuid.optional().meta({ description: 'Only commands of this user' }),
+  from: timeInput.optional().meta({ description: 'Requested at or after this time' }),
+  to: timeInput.optional().meta({ description: 'Requested before this time' }),
 };
 
 export const listTenantCommands = operation({
   name: 'listTenantCommands',
   summary:
-    'List the commands of all devices, including refused ones, newest first. A page with `status` can have fewer entries than `limit`, and even none, although `next_cursor` is not null',
+    'List the commands of all devices, including refused ones, newest first. A page with `status` or `requested_by` can have fewer entries than `limit`, and even none, although `next_cursor` is not null',
   input: z.strictObject({ ...filterFields, ...paging }),
   output: z.object({ commands: z.array(tenantCommand), count: listCount, next_cursor: nextCursor }),
   role: 'user',
@@ -42,11 +44,13 @@ export const listTenantCommands = operation({
     const listing = { route: 'tenant-commands', filters };
     const start = startOf(listing, cursor);
     if (!start.ok) return start;
-    const { device_id: deviceId, status, since } = filters;
+    const { device_id: deviceId, status, requested_by: requestedBy, from, to } = filters;
     const filter: CommandFilter = {
       deviceIds: amongReached(deviceId, await reachedDeviceIds(store, caller)),
       ...(status !== undefined && { status }),
-      ...(since !== undefined && { since: Date.parse(since) }),
+      ...(requestedBy !== undefined && { requestedBy }),
+      ...(from !== undefined && { from: Date.parse(from) }),
+      ...(to !== undefined && { to: Date.parse(to) }),
     };
     const page = await store.commands.listAll(tenantOf(caller), filter, limit, start.value);
     const commands = page.items.map((row) => {

@@ -9,8 +9,12 @@ export interface CommandFilter {
   /** Undefined: of all devices. */
   deviceIds: readonly Uuid[] | undefined;
   status?: CommandStatus;
+  /** The id of the user, device or service that requested it. */
+  requestedBy?: string;
   /** Created at or after this time. */
-  since?: EpochMs;
+  from?: EpochMs;
+  /** Created before this time. */
+  to?: EpochMs;
 }
 
 export interface ConfirmationFilter {
@@ -26,8 +30,8 @@ export interface CommandStore {
   /** History of one device, newest first. */
   list(tenantId: Uuid, deviceId: Uuid, limit: number, after?: Position): Promise<Page<StoredActor>>;
   /**
-   * The tenant's commands, newest first. With a status, or for several devices, a page examines a limited number of
-   * commands: it can have fewer entries than `limit` although there is a next page, and is then not counted.
+   * The tenant's commands, newest first. With a status, a requester, or for several devices, a page examines a limited
+   * number of commands: it can have fewer entries than `limit` although there is a next page, and is then not counted.
    */
   listAll(tenantId: Uuid, filter: CommandFilter, limit: number, after?: Position): Promise<Page<StoredActor>>;
   /** The command that this token confirms: of one device, or of any device if `deviceId` is null. */

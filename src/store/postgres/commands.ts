@@ -42,6 +42,9 @@ interface WatchedRow {
 
 const anyUuid = (parameter: string): string => `any(${parameter}::uuid[])`;
 
+const asText = (parameter: string): string => parameter;
+
+const REQUESTER = "context->'requestedBy'->>'id'";
 const FIRST_ID: Uuid = '00000000-0000-0000-0000-000000000000';
 
 type ListedRow = ActorRow & { created_at: EpochMs };
@@ -51,7 +54,7 @@ const position = (row: ListedRow) => ({ createdAt: row.created_at, id: row.id })
 interface CommandLimits {
   /** Rows that one statement reads of all commands with a timer. */
   batchSize?: number;
-  /** The most commands that one page of a list by status, or of several devices, examines. */
+  /** The most commands that one page of a list by status or requester, or of several devices, examines. */
   maxExamined?: number;
 }
 
@@ -82,23 +85,26 @@ export function commandStore(
       return { ...page, items: page.items.map((row) => storedActor('command', row)) };
     },
 
-    async listAll(tenantId, { deviceIds, status, since = 0 }, limit, after) {
+    async listAll(tenantId, { deviceIds, status, requestedBy, from = 0, to }, limit, after) {
       const only = deviceIds?.length === 1 ? deviceIds[0] : undefined;
       const among = only === undefined ? deviceIds : undefined;
-      const start = (from: Position | undefined) => [tenantId, ...descendingStart(from)];
-      const fixed: SqlValue[] = [since, ...(only === undefined ? [] : [only])];
+      // A list that ends at a time starts there, as after a page.
+      const first: Position | undefined = to === undefined ? undefined : { createdAt: to, id: FIRST_ID };
+      const start = (from: Position | undefined) => [tenantId, ...descendingStart(from ?? first)];
+      const fixed: SqlValue[] = [from, ...(only === undefined ? [] : [only])];
       // The indexes of the tenant and of the device have the order of the list.
       const where = `from commands where tenant_id = $1 and (created_at, id) < ($2, $3) and created_at >= $5
         ${only === undefined ? '' : 'and device_id = $6'} order by created_at desc, id desc`;
       const filters = [
-        ...(status === undefined ? [] : [{ column: 'status', value: status, operator: (text: string) => text }]),
+        ...(status === undefined ? [] : [{ column: 'status', value: status, operator: asText }]),
+        ...(requestedBy === undefined ? [] : [{ column: REQUESTER, value: requestedBy, operator: asText }]),
         ...(among === undefined ? [] : [{ column: 'device_id', value: idArray(among), operator: anyUuid }]),
       ];
       const conditions = filters.map(
         ({ column, operator }, n) => `${column} = ${operator(`$${5 + fixed.length + n}`)}`,
       );
       const place = only === undefined ? '' : '_of_device';
-      const kind = `${status === undefined ? '' : '_status'}${among === undefined ? '' : '_among'}`;
+      const kind = [status && '_status', requestedBy && '_by', among && '_among'].map((part) => part ?? '').join('');
       const columns = actorColumns('command');
       const isFiltered = conditions.length > 0;
       const statement: ListStatement = {

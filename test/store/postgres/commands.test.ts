@@ -3,6 +3,7 @@ import { type CommandStatus, commandStatuses } from '../../../src/domain/command
 import type { RowOutput } from '../../../src/machines/outputs.ts';
 import type { ActorCommit, Position } from '../../../src/store/contract.ts';
 import { commandStore } from '../../../src/store/postgres/commands.ts';
+import type { Database, Statement } from '../../../src/store/postgres/database.ts';
 import { commandCommit, deviceCommit, newId, nextCommit } from '../../support/actor-commits.ts';
 import { eachDatabase, eachStore } from '../../support/store.ts';
 
@@ -280,3 +281,40 @@ eachStore('a list of commands by status', (backend) => {
     expect([await countOf(3), await countOf(2), await countOf(2, first.next ?? undefined)]).toEqual([3, null, null]);
   });
 });
+
+eachDatabase('a list of commands in a range of times', (backend) => {
+  it('is read from an index, without commands of other times', async () => {
+    const { database } = backend();
+    const [tenantId, deviceId] = [newId(), newId()];
+    const commits = Array.from({ length: 400 }, (_, n) =>
+      commandCommit({ tenantId, columns: { device_id: deviceId, created_at: n } }),
+    );
+    await backend().store.actors.commit(commits);
+    await database.write({ text: 'analyze commands', values: [] });
+    const statements: Statement[] = [];
+    const reading = async (statement: Statement) => statements.splice(statements.length, 0, statement);
+    const store = commandStore({ read: reading } as unknown as Database);
+    await store.listAll(tenantId, { deviceIds: undefined, from: 100, to: 110 }, 50);
+    await store.listAll(tenantId, { deviceIds: undefined, from: 100, to: 110, requestedBy: newId() }, 50);
+    await store.listAll(tenantId, { deviceIds: [deviceId], from: 100, to: 110 }, 50);
+    const plans = [];
+    for (const { text, values = [] } of statements.filter(({ name }) => !name?.endsWith('_edge'))) {
+      const [row] = await database.read<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>({
+        ...{ text: `explain (analyze, format json) ${text}`, values },
+      });
+      plans.push(scansOf(row?.['QUERY PLAN'][0].Plan));
+    }
+    const scan = { 'Index Name': expect.stringMatching(/^commands_of_(tenant|device)$/), 'Actual Rows': 10 };
+    expect(plans).toMatchObject([[scan], [scan], [scan]]);
+  });
+});
+
+interface PlanNode {
+  'Index Name'?: string;
+  'Actual Rows': number;
+  Plans?: PlanNode[];
+}
+
+/** The nodes of a query plan that read a table. */
+const scansOf = (plan: PlanNode | undefined): PlanNode[] =>
+  plan === undefined ? [] : (plan.Plans?.flatMap(scansOf) ?? [plan]);

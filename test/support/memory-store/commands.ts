@@ -63,15 +63,19 @@ export const commandStore = (session: Session): CommandStore => ({
 
   listAll: (tenantId, filter, limit, after) =>
     session.read('commands.listAll', [tenantId, filter, limit, after], (tables, tenantId, filter, limit, after) => {
-      const { deviceIds, status, since = 0 } = filter;
-      const rows = actorsOf(tables, 'command', ({ tenantId: of, columns }) => {
+      const { deviceIds, status, requestedBy, from = 0, to = Number.POSITIVE_INFINITY } = filter;
+      const rows = actorsOf(tables, 'command', ({ tenantId: of, columns, context }) => {
         const isAmong = deviceIds === undefined || deviceIds.includes(columns.device_id as Uuid);
         const hasStatus = status === undefined || columns.status === status;
-        return of === tenantId && isAmong && hasStatus && (columns.created_at as EpochMs) >= since;
+        const requester = (context as { requestedBy?: { id: string } }).requestedBy?.id;
+        const isRequester = requestedBy === undefined || requester === requestedBy;
+        const createdAt = columns.created_at as EpochMs;
+        return of === tenantId && isAmong && hasStatus && isRequester && createdAt >= from && createdAt < to;
       });
       const page = mapPage(newestFirst(rows, positionOf, limit, after), storedActor);
       // The database examines a limited number of commands for these filters.
-      const isSelective = status !== undefined || (deviceIds !== undefined && deviceIds.length !== 1);
+      const isSelective =
+        status !== undefined || requestedBy !== undefined || (deviceIds !== undefined && deviceIds.length !== 1);
       const isCounted = !isSelective || (after === undefined && page.next === null);
       return isCounted ? page : { ...page, count: async () => null };
     }),

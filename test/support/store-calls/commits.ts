@@ -77,7 +77,9 @@ function contextOf(kind: ActorKind, { text, flags, numbers, expiresAt }: Parts):
     }
     case 'command': {
       const verification = { expected: flags[1] ? { level: n } : null, observed: flags[2] ? {} : null };
-      return { fixed: { confirmation: flags[0] ? { expiresAt } : null, note: text }, live: { verification } };
+      const requestedBy = { kind: 'user', id: `u${n}` };
+      const confirmation = flags[0] ? { expiresAt } : null;
+      return { fixed: { confirmation, note: text, requestedBy }, live: { verification } };
     }
     case 'plan':
       return { fixed: { name: flags[0] ? text : null }, live: { steps: [n, m, o] } };

@@ -119,7 +119,9 @@ const commands: Record<string, Read> = {
         await each(
           [
             { deviceIds: undefined },
-            { deviceIds: [deviceId], since: 1 },
+            { deviceIds: [deviceId], from: 1 },
+            { deviceIds: undefined, from: DAY, to: 3 * DAY },
+            { deviceIds: undefined, requestedBy: 'u1' },
             { deviceIds: [deviceId, tenantId], status: 'dispatched' as const },
           ],
           (filter) => pages((after) => commands.listAll(tenantId, filter, 3, after)),

@@ -58,19 +58,25 @@ describe('GET /commands', () => {
       sent.unshift(await send(lamp, action));
       service.clock.advance(1_000);
     }
-    const since = new Date(service.clock.now()).toISOString();
+    const from = new Date(service.clock.now()).toISOString();
     const waiting = (await mine.call('POST', `/device/${lock}/command`, { action: 'unlock' })).body.command_id;
     const [second, off, first, on] = sent;
     expect(await idsOf('?status=rejected')).toEqual([second, first]);
     expect(await idsOf('?status=awaiting_confirmation')).toEqual([waiting]);
     expect(await idsOf(`?device_id=${lamp}`)).toEqual(sent);
     expect(await idsOf(`?device_id=${lamp}&status=dispatched`)).toEqual([off, on]);
-    expect(await idsOf(`?since=${since}`)).toEqual([waiting]);
-    expect(await idsOf(`?since=${since}&device_id=${lamp}`)).toEqual([]);
+    expect(await idsOf(`?from=${from}`)).toEqual([waiting]);
+    expect(await idsOf(`?from=${from}&device_id=${lamp}`)).toEqual([]);
+    expect(await idsOf(`?to=${from}`)).toEqual(sent);
+    expect(await idsOf(`?to=${from}&device_id=${lock}`)).toEqual([]);
+    const [before] = (await list(`?to=${from}&limit=1`)).body.commands;
+    expect(await idsOf(`?from=${before.timestamp}&to=${from}`)).toEqual([second]);
+    expect((await list(`?to=${from}&limit=1`)).body.count).toBe(4);
     const { device_id: theirs } = await other.register();
     expect(await idsOf(`?device_id=${theirs}`)).toEqual([]);
 
-    for (const filter of ['', '&status=rejected', `&device_id=${lamp}`]) {
+    const filters = ['', '&status=rejected', `&device_id=${lamp}`, `&to=${from}`, `&requested_by=${mine.userId}`];
+    for (const filter of filters) {
       const all = await idsOf(`?limit=200${filter}`);
       const seen: string[] = [];
       for (let cursor: string | null = ''; cursor !== null; ) {
@@ -81,8 +87,39 @@ describe('GET /commands', () => {
       expect(seen).toEqual(all);
     }
     const { next_cursor } = (await list('?limit=1&status=rejected')).body;
-    for (const query of [`?cursor=${next_cursor}`, '?status=sent', '?since=yesterday', '?device_id=x'])
+    for (const query of [
+      `?cursor=${next_cursor}`,
+      '?status=sent',
+      '?from=yesterday',
+      '?to=x',
+      '?device_id=x',
+      '?requested_by=x',
+    ])
       expect((await list(query)).status).toBe(400);
+  });
+
+  it('filters by the user who requested them, also together with other filters', async () => {
+    const [lamp, fan] = [await register(), await register()];
+    const { admin: token } = mine.tokens;
+    const { id: memberId } = (await mine.call('GET', '/auth/me', undefined, { token })).body.user;
+    const sendAs = async (id: string, action: string): Promise<string> =>
+      (await mine.call('POST', `/device/${id}/command`, { action }, { token })).body.command_id;
+    const mineOn = await send(lamp, 'turn_on');
+    const [on, refused, off] = [
+      await sendAs(lamp, 'turn_on'),
+      await sendAs(lamp, 'sing'),
+      await sendAs(fan, 'turn_off'),
+    ];
+    expect(await idsOf(`?requested_by=${memberId}`)).toEqual([off, refused, on]);
+    expect(await idsOf(`?requested_by=${mine.userId}`)).toEqual([mineOn]);
+    expect(await idsOf(`?requested_by=${memberId}&device_id=${lamp}&status=dispatched`)).toEqual([on]);
+    expect(await idsOf(`?requested_by=${other.userId}`)).toEqual([]);
+    const { device_id: theirs } = await other.register();
+    await other.call('POST', `/device/${theirs}/command`, { action: 'turn_on' });
+    expect(await idsOf(`?requested_by=${other.userId}`)).toEqual([]);
+    const query = `{ tenantCommands(requestedBy: "${memberId}", status: REJECTED) { nodes { id } } }`;
+    const answer = await queryGraphql(service, query, { token: mine.tokens.user });
+    expect(answer.body.data.tenantCommands.nodes).toEqual([{ id: refused }]);
   });
 
   it('requires the role user and the scope read:commands', async () => {
