@@ -25,6 +25,7 @@ import {
   tenantOf,
 } from '../operation.ts';
 import { keyNames, requestedWith, requestedWithOf } from '../requested-with.ts';
+import { requesterRefusal } from '../requester-authority.ts';
 import {
   type ConfirmableOperation,
   confirmableNeeds,
@@ -341,6 +342,9 @@ function confirm(services: ConfirmServices, call: Confirmation, tokenHash: strin
     if (unconfirmed !== null) return unconfirmed;
     const ended = notWaiting(services, await readTenant(services, caller), request);
     if (ended !== null) return ended;
+    const { tenantId, requestedBy } = request;
+    const unauthorized = await requesterRefusal(services, tenantId, requestedBy, allowed.value.role ?? 'none');
+    if (unauthorized !== null) return unauthorized;
     return apply(services, call, request, allowed.value);
   });
 }

@@ -24,7 +24,7 @@ export const confirmableNeeds = [
     'log',
     'manifests',
   ] as const),
-  ...(['newId', 'seal', 'settings', 'store'] as const),
+  ...(['newId', 'seal', 'settings', 'store', 'users'] as const),
 ] as const;
 
 export type ConfirmableOperation = Operation<ZodType, ZodType, (typeof confirmableNeeds)[number]>;

@@ -15,6 +15,7 @@ import { usesAgentKey } from '../agent-keys.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
 import { commandRefusal } from '../key-reach.ts';
 import type { Answer, Call, Caller, Services } from '../operation.ts';
+import { requesterRefusal } from '../requester-authority.ts';
 import { sendToActor } from '../send-to-actor.ts';
 import { dispatchedBody, previewOf } from './command-request.ts';
 import { type CommittedCommand, hashPreview, type previewBody, previewChanged } from './command-view.ts';
@@ -78,14 +79,17 @@ export async function loadConfirmationTarget(
 }
 
 export async function sendConfirmation(
-  services: Pick<Services, 'actors' | 'agentTokens' | 'artifacts' | 'clock' | 'flags' | 'open' | 'store'>,
+  services: Pick<Services, 'actors' | 'agentTokens' | 'artifacts' | 'clock' | 'flags' | 'open' | 'store' | 'users'>,
   { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
   { tenant, target, command, tokenHash, previewHash }: ConfirmationRequest,
 ): Promise<Outcome<Answer<z.infer<typeof confirmedBody>>>> {
-  const { fixed } = command.snapshot.context;
-  const { id, messageId, action, params, requestedBy, confirmation } = fixed;
+  const { fixed, live } = command.snapshot.context;
+  const { id, tenantId, messageId, action, params, requestedBy, confirmation } = fixed;
   const restricted = commandRefusal(caller, fixed);
   if (restricted !== null) return restricted;
+  const isWaiting = live.status === 'awaiting_confirmation';
+  const unauthorized = isWaiting ? await requesterRefusal(services, tenantId, requestedBy, 'user') : null;
+  if (unauthorized !== null) return unauthorized;
   const sent = paramsToSend(services, command.snapshot.context);
   if (sent === null) return refuse('CONFIRMATION_FAILED', UNREADABLE);
   const since = await waitingSince(services, fixed);

@@ -170,7 +170,7 @@ export const confirmCommand = operation({
     }),
   bodyRules: { anyOf: [{ required: ['dry_run_token'] }, { required: ['token'] }] },
   example: { input: { dry_run_token: '6f1c2f7e-4b0a-4d0e-9a53-2f8f0c1d7b11' } },
-  needs: ['actors', 'agentTokens', 'artifacts', 'clock', 'flags', 'manifests', 'open', 'sessions', 'store'],
+  needs: ['actors', 'agentTokens', 'artifacts', 'clock', 'flags', 'manifests', 'open', 'sessions', 'store', 'users'],
   async run(services, call) {
     const { input, caller } = call;
     const context = await loadConfirmationTarget(services, caller, input.deviceId);
@@ -190,7 +190,7 @@ export const confirmCommand = operation({
 export const confirmByToken = operation({
   ...confirmBase,
   input: z.strictObject({ dry_run_token: token, deviceId: idOf('device').optional(), ...confirmedPreview }),
-  needs: ['actors', 'agentTokens', 'artifacts', 'clock', 'flags', 'manifests', 'open', 'sessions', 'store'],
+  needs: ['actors', 'agentTokens', 'artifacts', 'clock', 'flags', 'manifests', 'open', 'sessions', 'store', 'users'],
   async run(services, call) {
     const { deviceId: named, dry_run_token, preview_hash } = call.input;
     const found =

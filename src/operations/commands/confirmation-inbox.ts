@@ -175,7 +175,7 @@ export const approveConfirmation = operation({
     'COMMANDS_DISABLED',
   ],
   example: { input: { preview_hash: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08' } },
-  needs: ['actors', 'agentTokens', 'artifacts', 'clock', 'flags', 'manifests', 'open', 'sessions', 'store'],
+  needs: ['actors', 'agentTokens', 'artifacts', 'clock', 'flags', 'manifests', 'open', 'sessions', 'store', 'users'],
   async policy(services, { input, caller }) {
     const [tenant, command] = await Promise.all([
       readTenant(services, caller),

@@ -7,6 +7,7 @@ import { uuid } from '../../domain/uuid-schema.ts';
 import type { Member, User } from '../../store/contract.ts';
 import { cursorAfter, cursorsIn, idOf, listCount, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
+import { withdrawRequests } from './withdrawn-requests.ts';
 
 /** Per tenant. */
 const MAX_OPEN_INVITATIONS = 100;
@@ -166,7 +167,8 @@ export const changeMember = operation({
 
 export const removeMember = operation({
   name: 'removeMember',
-  summary: 'Remove a member with all their API keys, or withdraw an invitation; every member may remove themselves',
+  summary:
+    'Remove a member with all their API keys and requests that wait for a confirmation, or withdraw an invitation; every member may remove themselves',
   input: z.strictObject({ userId: idOf('member') }),
   output: z.null(),
   role: 'viewer',
@@ -174,7 +176,7 @@ export const removeMember = operation({
   changes: true,
   personOnly: true,
   refuses: ['CONFLICT'],
-  needs: ['apiKeys', 'clock', 'locks', 'store', 'users'],
+  needs: ['actors', 'apiKeys', 'clock', 'locks', 'log', 'store', 'users'],
   run(services, { input: { userId }, caller }) {
     const { store, clock, users, apiKeys } = services;
     const tenantId = tenantOf(caller);
@@ -198,6 +200,7 @@ export const removeMember = operation({
         users.invalidate(userId);
         for (const prefix of keys) apiKeys.invalidate(prefix);
       }
+      await withdrawRequests(services, caller, userId);
       return done({ body: null });
     });
   },
