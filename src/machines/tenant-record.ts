@@ -45,6 +45,7 @@ const stored = storedForm<TenantContext>()(
       .readonly()
       .exactOptional(),
     createdAt: epochMs,
+    suspensionNotice: z.string().exactOptional(),
   },
   {},
 );
@@ -58,6 +59,10 @@ function note(event: TenantEvent, after: TenantContext): JsonObject {
     case 'policy.set':
       return { policy: { ...after.fixed.policy }, ...changeIn(event) };
     case 'suspend':
+      return {
+        ...(event.reason !== undefined && { reason: event.reason }),
+        ...(event.notice !== undefined && { notice: event.notice }),
+      };
     case 'resume':
       return event.reason === undefined ? {} : { reason: event.reason };
   }
@@ -93,7 +98,7 @@ export const tenantDefinition: MachineDefinition<TenantContext, TenantColumns> =
   canPassivate: () => false,
   isTransient: () => false,
   toAdminView({ fixed, live }) {
-    const { id, name, slug, tier, policy, earlierRules = [], createdAt, ...otherFixed } = fixed;
+    const { id, name, slug, tier, policy, earlierRules = [], createdAt, suspensionNotice, ...otherFixed } = fixed;
     assertEmpty(otherFixed, live);
     return {
       ...{ id, name, slug, tier, created_at: iso(createdAt) },
@@ -103,6 +108,7 @@ export const tenantDefinition: MachineDefinition<TenantContext, TenantColumns> =
         confirm_ttl_s: policy.confirm_ttl_s,
       },
       ...(earlierRules.length > 0 && { earlier_rules: earlierRules.map(toAdminRules) }),
+      ...(suspensionNotice !== undefined && { suspension_notice: suspensionNotice }),
     };
   },
 };

@@ -16,6 +16,8 @@ export interface TenantFixed {
   /** Stricter rules that still apply to what waited when they ended, oldest first; missing if there are none. */
   earlierRules?: readonly EarlierRules[];
   createdAt: EpochMs;
+  /** Notice of the operator for its members while it is suspended; missing without one. */
+  suspensionNotice?: string;
 }
 
 interface Base {
@@ -31,7 +33,8 @@ export const initialTenant: TenantContext = {
 
 export type TenantEvent =
   | (Base & { type: 'register'; tenant: Pick<TenantFixed, 'id' | 'name' | 'slug' | 'tier'>; ownerId: Uuid })
-  | (Base & { type: 'suspend'; reason?: string })
+  /** `reason` is for the journal, `notice` for the members. */
+  | (Base & { type: 'suspend'; reason?: string; notice?: string })
   | (Base & { type: 'resume'; reason?: string })
   | (Base & { type: 'tier.set'; tier: string })
   /**

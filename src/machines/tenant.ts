@@ -23,15 +23,22 @@ const register = (context: TenantContext, { at, tenant, ownerId }: TenantEventOf
   ],
 });
 
-const suspension =
-  (suspended: boolean) =>
-  ({ fixed: { id } }: TenantContext, { at }: { at: EpochMs }): Decided => ({
-    changes: null,
-    outputs: [
-      { type: 'plans.tell', tenantId: id, event: { type: suspended ? 'tenant.suspended' : 'tenant.resumed' } },
-      changed(id, suspended, at),
-    ],
-  });
+const suspend = (context: TenantContext, { at, notice }: TenantEventOf<'suspend'>): Decided => {
+  const { id } = context.fixed;
+  return {
+    changes: notice === undefined ? null : changeFixed(context, { suspensionNotice: notice }),
+    outputs: [{ type: 'plans.tell', tenantId: id, event: { type: 'tenant.suspended' } }, changed(id, true, at)],
+  };
+};
+
+const resume = ({ fixed }: TenantContext, { at }: TenantEventOf<'resume'>): Decided => {
+  const { suspensionNotice, ...resumed } = fixed;
+  const { id } = fixed;
+  return {
+    changes: suspensionNotice === undefined ? null : { fixed: resumed },
+    outputs: [{ type: 'plans.tell', tenantId: id, event: { type: 'tenant.resumed' } }, changed(id, false, at)],
+  };
+};
 
 const setTier =
   (suspended: boolean) =>
@@ -84,8 +91,8 @@ export const tenantMachine = setup({
   types: { context: {} as TenantContext, events: {} as TenantEvent, emitted: {} as Output },
   actions: {
     register: action(register),
-    suspend: action(suspension(true)),
-    resume: action(suspension(false)),
+    suspend: action(suspend),
+    resume: action(resume),
     setTier: action(setTier(false)),
     setPolicy: action(setPolicy(false)),
     refuseLooser: action(refuseLooser),

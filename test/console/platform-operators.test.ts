@@ -66,12 +66,13 @@ describe.runIf(hasChromium())('platform operators in the console', () => {
     });
     await open('/actors');
     await page.getByText('Live', { exact: true }).waitFor();
-    await at.api(operator).post(`/v1/admin/tenants/${edith.tenantId}/suspend`, {});
+    const texts = { reason: 'Chargeback', notice: 'Your <b>subscription</b> has ended.' };
+    await at.api(operator).post(`/v1/admin/tenants/${edith.tenantId}/suspend`, texts);
     const banner = page.getByText(/is suspended\. Its data cannot be read or changed/);
     await banner.waitFor();
-    await page
-      .getByText('Only an operator of the service can resume it. Contact the operator for the reason.')
-      .waitFor();
+    await page.getByText('Notice of the operator: “Your <b>subscription</b> has ended.”').waitFor();
+    await page.getByText('Only an operator of the service can resume it.', { exact: true }).waitFor();
+    expect(await page.getByText('Chargeback').count()).toBe(0);
     await page.setViewportSize({ width: 320, height: 700 });
     for (const path of ['/', '/devices', '/members']) {
       await page.goto(`${at.url}/console${path}`);

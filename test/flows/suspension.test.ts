@@ -38,8 +38,9 @@ const listen = () =>
   });
 
 /** As a platform operator, who has no tenant. */
-async function turnTenant(verb: 'suspend' | 'resume') {
-  const { status, body } = await operator.post(`/v1/admin/tenants/${parked.tenantId}/${verb}`, { reason: 'A test' });
+async function turnTenant(verb: 'suspend' | 'resume', more: { notice?: string } = {}) {
+  const texts = { reason: 'A test', ...more };
+  const { status, body } = await operator.post(`/v1/admin/tenants/${parked.tenantId}/${verb}`, texts);
   if (status !== 200) throw new Error(JSON.stringify(body));
 }
 
@@ -70,7 +71,7 @@ it('a suspended tenant: sessions end, users and devices are refused, deadlines c
   const absent = await register(parked);
   const waiting = (await parked.post(`/v1/device/${absent.device_id}/command`, { action: 'turn_on', ttl_s: 10 })).body;
   const offline = new Promise((resolve) => device.once('offline', resolve));
-  await turnTenant('suspend');
+  await turnTenant('suspend', { notice: 'Your subscription has ended.' });
   expect((await parked.get('/v1/devices')).body.code).toBe('TENANT_SUSPENDED');
   await offline;
   await eventually(() => !listener.connected);
@@ -86,7 +87,10 @@ it('a suspended tenant: sessions end, users and devices are refused, deadlines c
   ]) {
     expect(answer).toMatchObject({ status: 403, body: { code: 'TENANT_SUSPENDED' } });
   }
-  expect((await parked.get('/v1/auth/me')).body).toMatchObject({ has_tenant: true, tenant_suspended: true });
+  const { body: me } = await parked.get('/v1/auth/me');
+  expect(me).toMatchObject({ has_tenant: true, tenant_suspended: true });
+  expect(me.suspension_notice).toBe('Your subscription has ended.');
+  expect(JSON.stringify(me)).not.toContain('A test');
   expect((await other.get('/v1/auth/me')).body).not.toHaveProperty('tenant_suspended');
 
   const statusOf = (id: string) => at.services.actors.read({ kind: 'command', id });
@@ -104,8 +108,10 @@ it('another tenant is not affected', async () => {
 
 it('suspending it again changes nothing, and resuming it restores everything', async () => {
   await turnTenant('suspend');
+  expect((await parked.get('/v1/auth/me')).body.suspension_notice).toBe('Your subscription has ended.');
   await turnTenant('resume');
   expect((await parked.get('/v1/devices')).status).toBe(200);
+  expect((await parked.get('/v1/auth/me')).body).not.toHaveProperty('suspension_notice');
   await turnTenant('resume');
   await eventually(() => device.online);
   const { body } = await parked.post(`/v1/device/${registered.device_id}/command`, { action: 'turn_off' });

@@ -161,6 +161,21 @@ describe('the record of a tenant', () => {
     });
   });
 
+  it('has the notice for its members while it is suspended', () => {
+    const driven = active();
+    driven.send({ type: 'suspend', at: T0 + 1, reason: 'Unpaid', notice: 'Your subscription has ended.' });
+    const during = snapshotOf(driven);
+    expect(during.context.fixed.suspensionNotice).toBe('Your subscription has ended.');
+    expect(tenantDefinition.fromStored(flatContext(tenantDefinition.toStored(during.context)))).toEqual(during.context);
+    expect(tenantDefinition.toAdminView(during.context)).toMatchObject({
+      suspension_notice: 'Your subscription has ended.',
+    });
+    driven.send({ type: 'resume', at: T0 + 2 });
+    expect(snapshotOf(driven).context).toEqual(snapshotOf(active()).context);
+    driven.send({ type: 'suspend', at: T0 + 3, reason: 'Unpaid' });
+    expect(snapshotOf(driven).context.fixed).not.toHaveProperty('suspensionNotice');
+  });
+
   it('has the columns that queries need', () => {
     const columns = { name: 'Lindenhof', slug: 'lindenhof', suspended: false, created_at: T0 };
     expect(tenantDefinition.columns(snapshotOf(active()))).toEqual(columns);
@@ -175,6 +190,8 @@ describe('the record of a tenant', () => {
       data: { name: 'Lindenhof', slug: 'lindenhof', tier: 'free', owner_id: requester.id },
     });
     expect(note({ type: 'suspend', at: T0 })).toEqual({ data: {} });
+    const texts = { reason: 'Unpaid', notice: 'Your subscription has ended.' };
+    expect(note({ type: 'suspend', at: T0, ...texts })).toEqual({ data: texts });
     expect(note({ type: 'resume', at: T0 })).toEqual({ data: {} });
     expect(note({ type: 'tier.set', at: T0, tier: 'pro' })).toEqual({ data: { tier: 'pro' } });
     expect(tenantDefinition.journal({ type: 'suspend', at: T0 }, before, before)).toBeNull();

@@ -87,8 +87,12 @@ export function TenantsPage() {
 function Changes({ of: tenant }: { of: Tenant }) {
   const active = tenant.status === 'active';
   const [reason, setReason] = useState('');
-  const reasonId = useId();
-  const body = reason.trim() === '' ? {} : { reason: reason.trim() };
+  const [notice, setNotice] = useState('');
+  const [reasonId, noticeId] = [useId(), useId()];
+  const body = {
+    ...(reason.trim() !== '' && { reason: reason.trim() }),
+    ...(active && notice.trim() !== '' && { notice: notice.trim() }),
+  };
   return (
     <div className="row-actions">
       <Tier of={tenant} />
@@ -100,7 +104,10 @@ function Changes({ of: tenant }: { of: Tenant }) {
         tone={active ? 'danger' : 'primary'}
         change={{ method: 'POST', path: `${TENANTS}/${tenant.id}/${active ? 'suspend' : 'resume'}`, body }}
         stalePaths={[TENANTS]}
-        onSuccess={() => setReason('')}
+        onSuccess={() => {
+          setReason('');
+          setNotice('');
+        }}
       >
         <p>
           {active
@@ -115,6 +122,18 @@ function Changes({ of: tenant }: { of: Tenant }) {
           value={reason}
           onChange={({ target }) => setReason(target.value)}
         />
+        {active && (
+          <>
+            <label htmlFor={noticeId}>Notice to the members (optional)</label>
+            <input
+              id={noticeId}
+              maxLength={500}
+              autoComplete="off"
+              value={notice}
+              onChange={({ target }) => setNotice(target.value)}
+            />
+          </>
+        )}
       </ConfirmButton>
     </div>
   );

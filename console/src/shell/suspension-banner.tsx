@@ -23,13 +23,14 @@ export function SuspensionBanner() {
         <strong>{me.user.tenant_slug ?? 'Your tenant'} is suspended.</strong> Its data cannot be read or changed, and
         its devices cannot connect. Stored data is kept; what devices send until then is refused.
       </p>
+      {me.suspension_notice !== undefined && <p>Notice of the operator: “{me.suspension_notice}”</p>}
       <p>
         {platform ? (
           <>
             You can resume it on the page <Link href="/platform/tenants">Tenants</Link>.
           </>
         ) : (
-          'Only an operator of the service can resume it. Contact the operator for the reason.'
+          `Only an operator of the service can resume it.${me.suspension_notice === undefined ? ' Contact the operator for the reason.' : ''}`
         )}
       </p>
     </Note>

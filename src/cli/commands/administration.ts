@@ -46,24 +46,24 @@ function addTenants(admin: Command, io: Io): void {
       const next = nextCursor(headers);
       if (next !== null) io.err(io.errColors.dim(`more: --cursor ${next}`));
     });
-  for (const verb of ['suspend', 'resume'] as const) {
-    admin
-      .command(`${verb} <tenant-id>`)
-      .description(
-        verb === 'suspend'
-          ? 'Suspends a tenant: sessions end within a second, sign-ins are refused and no command is dispatched.'
-          : 'Resumes a suspended tenant.',
-      )
-      .option('--reason <text>', 'reason, stored in the journal')
-      .action(async (id: string, { reason }: { reason?: string }, command: Command) => {
-        const { api, show } = createCliContext(io, command);
-        const body = await api.post<{ status: string }>(
-          tenantActionPath(id, verb),
-          reason === undefined ? undefined : { reason },
-        );
-        show(body, ({ status }) => io.out(colorStatus(io, status)));
-      });
-  }
+  const send =
+    (verb: 'suspend' | 'resume') =>
+    async (id: string, texts: { reason?: string; notice?: string }, command: Command): Promise<void> => {
+      const { api, show } = createCliContext(io, command);
+      const body = await api.post<{ status: string }>(tenantActionPath(id, verb), texts);
+      show(body, ({ status }) => io.out(colorStatus(io, status)));
+    };
+  admin
+    .command('suspend <tenant-id>')
+    .description('Suspends a tenant: sessions end within a second, sign-ins are refused and no command is dispatched.')
+    .option('--reason <text>', 'reason, stored in the journal')
+    .option('--notice <text>', 'text for the members of the tenant, which the console shows them')
+    .action(send('suspend'));
+  admin
+    .command('resume <tenant-id>')
+    .description('Resumes a suspended tenant.')
+    .option('--reason <text>', 'reason, stored in the journal')
+    .action(send('resume'));
   admin
     .command('tier <tenant-id> <tier>')
     .description('Sets the tier of a tenant, which determines its request rate limit.')

@@ -65,6 +65,9 @@ export const getMe = operation({
       .meta({ description: 'Invitations to the verified email; empty for API keys' }),
     restrict_to: restrictedTo.optional().meta({ description: 'Present only for restricted API keys' }),
     tenant_suspended: z.literal(true).optional().meta({ description: 'Present only while the tenant is suspended' }),
+    suspension_notice: z.string().optional().meta({
+      description: 'Notice of the operator of the service for the members of the suspended tenant, if there is one',
+    }),
     platform_admin: z.literal(true).optional().meta({ description: 'Present only for platform operators' }),
   }),
   role: 'none',
@@ -79,6 +82,7 @@ export const getMe = operation({
     const { user, role, tenantId, principal } = caller;
     if (user === null) throw new Error('getMe requires an authenticated caller');
     const tenant = tenantId === null ? null : await actors.read<TenantContext>({ kind: 'tenant', id: tenantId });
+    const notice = tenant?.snapshot.context.fixed.suspensionNotice;
     return done({
       body: {
         authenticated: true,
@@ -94,6 +98,7 @@ export const getMe = operation({
         invitations: principal.key === undefined ? await invitationsOf(services, user) : [],
         ...(caller.restriction && { restrict_to: restrictionBody(caller.restriction) }),
         ...(tenant !== null && !isActiveSnapshot(tenant.snapshot) && { tenant_suspended: true as const }),
+        ...(notice !== undefined && { suspension_notice: notice }),
         ...(caller.platformAdmin && { platform_admin: true as const }),
       },
     });

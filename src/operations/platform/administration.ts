@@ -74,16 +74,29 @@ export const suspendTenant = operation({
   name: 'suspendTenant',
   audit: 'journal',
   summary: 'Suspend a tenant: its sessions end, sign-in is refused, commands are not dispatched',
-  input: z.strictObject({ id: idOf('tenant'), reason: reasonInput }),
+  input: z.strictObject({
+    id: idOf('tenant'),
+    reason: reasonInput,
+    notice: reason.optional().meta({
+      description: 'Shown to the members of the tenant while it is suspended; the `reason` is not',
+    }),
+  }),
   output: z.object({ status: z.literal('suspended'), tenant_id: uuid }),
   refuses: ['NOT_FOUND'],
-  example: { input: { reason: 'Unpaid since March' }, output: { status: 'suspended', tenant_id: TENANT } },
+  example: {
+    input: { reason: 'Unpaid since March', notice: 'Your subscription has ended.' },
+    output: { status: 'suspended', tenant_id: TENANT },
+  },
   needs: ['actors', 'clock'],
-  run: (services, call) =>
-    sendToTenant(services, call, suspensionEvent(services, call, 'suspend'), {
-      status: 'suspended' as const,
-      tenant_id: call.input.id,
-    }),
+  run(services, call) {
+    const { id, reason, notice } = call.input;
+    const event: TenantEvent = {
+      ...{ type: 'suspend', ...occurrence(services, call) },
+      ...(reason !== undefined && { reason }),
+      ...(notice !== undefined && { notice }),
+    };
+    return sendToTenant(services, call, event, { status: 'suspended' as const, tenant_id: id });
+  },
 });
 
 export const resumeTenant = operation({
@@ -96,11 +109,14 @@ export const resumeTenant = operation({
   refuses: ['NOT_FOUND'],
   example: { input: { reason: 'Paid again' }, output: { status: 'active', tenant_id: TENANT } },
   needs: ['actors', 'clock'],
-  run: (services, call) =>
-    sendToTenant(services, call, suspensionEvent(services, call, 'resume'), {
-      status: 'active' as const,
-      tenant_id: call.input.id,
-    }),
+  run(services, call) {
+    const { id, reason } = call.input;
+    const event: TenantEvent = {
+      ...{ type: 'resume', ...occurrence(services, call) },
+      ...(reason !== undefined && { reason }),
+    };
+    return sendToTenant(services, call, event, { status: 'active' as const, tenant_id: id });
+  },
 });
 
 export const setTier = operation({
@@ -120,20 +136,15 @@ export const setTier = operation({
       const message = `must be one of ${Object.keys(rateLimits).join(', ')}`;
       return refuse('VALIDATION_FAILED', `tier: ${message}`, { errors: [{ path: 'tier', message }] });
     }
-    const event: TenantEvent = { type: 'tier.set', at: services.clock.now(), by: call.caller.principal, tier };
+    const event: TenantEvent = { type: 'tier.set', ...occurrence(services, call), tier };
     return sendToTenant(services, call, event, { tenant_id: id, tier });
   },
 });
 
-const suspensionEvent = (
-  { clock }: Pick<Services, 'clock'>,
-  { input, caller }: Call<{ reason?: string | undefined }>,
-  type: 'suspend' | 'resume',
-): TenantEvent => ({
-  type,
+/** The time and the principal of an event. */
+const occurrence = ({ clock }: Pick<Services, 'clock'>, { caller }: Pick<Call<unknown>, 'caller'>) => ({
   at: clock.now(),
   by: caller.principal,
-  ...(input.reason !== undefined && { reason: input.reason }),
 });
 
 /** Sends an event to a tenant. A repeat is not an error. */
