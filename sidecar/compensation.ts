@@ -4,21 +4,22 @@ import type { ActionCall, JsonObject, JsonValue, PlannerDevice, Tool } from './p
 // Compensations, derived from the manifest's templates of the expected state: a template maps an action to the state it
 // causes, and a reported state back to the action that restores it.
 
-/** True if the reported state already matches the action's expected state. */
+/** True if the reported state already matches the action's expected state, and no command may have changed it since. */
 export function isAlreadyDone(device: PlannerDevice, act: ActionCall): boolean {
   const expectedState = device.tools.get(act.action)?.expectedState;
-  if (!expectedState || Object.keys(expectedState).length === 0 || device.state === null) return false;
+  if (device.stateOutdated || device.state === null) return false;
+  if (!expectedState || Object.keys(expectedState).length === 0) return false;
   return containsState(device.state, fillTemplate(expectedState, act.params));
 }
 
 /**
- * The action that restores the current state, if the device has reported it and has a suitable action. Never a critical
+ * The action that restores the current state, if the device has reported it, no command may have changed it since, and it has a suitable action. Never a critical
  * one: the plan would need its approval before it starts.
  */
 export function compensationFor(device: PlannerDevice, act: ActionCall): ActionCall | null {
-  const { state, tools } = device;
+  const { state, stateOutdated, tools } = device;
   const expectedState = tools.get(act.action)?.expectedState;
-  if (!expectedState || state === null) return null;
+  if (!expectedState || state === null || stateOutdated) return null;
   // Dimming or colouring a light that is off may switch it on.
   const off = { action: 'turn_off', params: {} };
   if (state.on === false && expectedState.on === undefined) {

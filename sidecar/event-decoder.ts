@@ -58,6 +58,7 @@ export const deviceOf = (device: WireDevice, sets: ReadonlyMap<string, Tools>): 
   category: device.category || null,
   online: device.online,
   state: device.state ?? null,
+  stateOutdated: device.stateOutdated,
   tools: sets.get(device.capabilitySetId) ?? NO_TOOLS,
 });
 

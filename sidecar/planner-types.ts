@@ -33,6 +33,8 @@ export interface PlannerDevice {
   online: boolean;
   /** The last reported state; null if none is known. */
   state: JsonObject | null;
+  /** A command may have changed the device since it reported the state. */
+  stateOutdated: boolean;
   tools: Tools;
 }
 

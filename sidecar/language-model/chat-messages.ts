@@ -64,9 +64,17 @@ const worldPrompt = (view: PlannerInput): string =>
     shownMemories(view).map(memoryLine).join('\n') || 'nothing',
   )}`;
 
-const deviceLine = ({ id, name, room, type, online, state }: PlannerDevice): string =>
+const deviceLine = ({ id, name, room, type, online, state, stateOutdated }: PlannerDevice): string =>
   sanitizedJson(
-    { id, name, room, type, online, state: sanitizeBounded(state, STATE_CHARACTERS) },
+    {
+      id,
+      name,
+      room,
+      type,
+      online,
+      state: sanitizeBounded(state, STATE_CHARACTERS),
+      ...(stateOutdated && { state_outdated: true }),
+    },
     10 * STATE_CHARACTERS,
   );
 

@@ -62,6 +62,10 @@ const mayHaveActedIn: Readonly<Record<CommandStatus, boolean>> = {
 /** Whether the device of an ended command may have executed it, so that a rollback must compensate it. */
 export const mayHaveActed = (status: CommandStatus): boolean => mayHaveActedIn[status];
 
+/** Whether the device may have executed the command, or may still execute it. */
+export const mayActOrHaveActed = (status: CommandStatus): boolean =>
+  mayHaveActedIn[status] || phases[status] === 'executing';
+
 const keepsSealedParamsIn: Readonly<Record<CommandStatus, boolean>> = {
   submitted: true,
   rejected: false,

@@ -1,9 +1,11 @@
 import { Client, credentials, status } from '@grpc/grpc-js';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import type { JsonObject } from '../../src/domain/values.ts';
 import { calls, type ModelServer, modelServer, textReply } from '../sidecar/fake-model-server.ts';
 import { capabilities, dial, goal } from '../sidecar/fake-service.ts';
 import { eventually } from '../support/clock.ts';
 import { oneDeployment } from '../support/deployment.ts';
+import { connect, register, waitForCommand } from '../support/device.ts';
 import { freePort } from '../support/programs.ts';
 import { RecordingDevices, submitGoal, waitForPlan } from '../support/recording-devices.ts';
 import { makeApiClient, startService, type TestService } from '../support/service.ts';
@@ -113,6 +115,26 @@ describe('the embedded sidecar', () => {
     });
     const done = await waitForPlan(owner, await submitGoal(owner, 'turn on the lights'), 'succeeded');
     expect([done.steps, done.cognition.summary]).toEqual([[], 'Nothing to do: the goal is already reached.']);
+  });
+
+  it('locks a door that was unlocked and has not reported it', async () => {
+    const registered = await register(owner, { device_type: 'door_lock', name: 'Garden gate' });
+    const done: string[] = [];
+    const act = (action: string, state?: JsonObject) => () => {
+      done.push(action);
+      return state && { state };
+    };
+    const commands = { unlock: act('unlock'), lock: act('lock', { locked: true }) };
+    const gate = await connect(registered, { commands, state: { locked: true } });
+    onTestFinished(() => gate.close(0));
+    await eventually(async () => (await owner.get(`/v1/devices/${gate.deviceId}`)).body.device.state.locked === true);
+    const nothing = await waitForPlan(owner, await submitGoal(owner, 'lock the garden gate'), 'succeeded');
+    expect([nothing.steps, done]).toEqual([[], []]);
+    const { command_id } = (await owner.post(`/v1/device/${gate.deviceId}/command`, { action: 'unlock' })).body;
+    await owner.post(`/v1/confirmations/${command_id}/approve`);
+    await waitForCommand(owner, command_id, ({ status }) => status === 'succeeded');
+    await waitForPlan(owner, await submitGoal(owner, 'lock the garden gate'), 'succeeded');
+    expect(done).toEqual(['unlock', 'lock']);
   });
 
   it('plans for one device: a requested action, or a goal', async () => {

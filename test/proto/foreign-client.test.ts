@@ -50,7 +50,7 @@ describe('a client that only uses the .proto', () => {
         room: null,
         online: true,
       },
-      ...{ state: { on: true, brightness: 80 } },
+      ...{ state: { on: true, brightness: 80 }, stateOutdated: false },
       manifest: automaticManifest({ deviceId: id, tenantId, deviceType: 'light' }),
     };
     const context: ActiveContext = {

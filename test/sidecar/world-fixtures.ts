@@ -39,6 +39,7 @@ export const device = (category: Category, name: string, more: Partial<PlannerDe
   category,
   online: true,
   state: null,
+  stateOutdated: false,
   tools: toolsOf(category),
   ...more,
 });

@@ -182,6 +182,7 @@ const toWireDevice = (device: WorldDevice, withState: boolean): WireDevice =>
     online: device.online,
     ...(withState && { state: device.state }),
     stateLeftOut: !withState,
+    stateOutdated: device.stateOutdated,
     capabilitySetId: device.manifest === null ? '' : capabilitySetOf(device.manifest).capabilitySetId,
   });
 

@@ -47,6 +47,8 @@ export interface WorldDevice {
   room: { id: Uuid; name: string } | null;
   online: boolean;
   state: JsonObject;
+  /** A command may have changed the device since it reported its state. */
+  stateOutdated: boolean;
   /** Null if the device has none. Shared and immutable. */
   manifest: Manifest | null;
 }

@@ -4,6 +4,7 @@ import type { Json, JsonObject, Milliseconds, Uuid } from '../../domain/values.t
 import { isOnline } from '../../machines/device-record.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import { payloadHash } from '../../protocol/canonical.ts';
+import type { LastReport } from '../../store/contract/commands.ts';
 import type { Position } from '../../store/contract.ts';
 import { belongsTo, type CommittedDevice, isRevoked } from '../devices/device-view.ts';
 import type { Services } from '../operation.ts';
@@ -60,9 +61,11 @@ export function makeWorldReader(services: Pick<Services, 'actors' | 'store' | 'm
       const contexts = devices.map(({ snapshot }) => snapshot.context.fixed);
       const known = await manifests.load(contexts);
       const names = await roomNames(tenantId, new Set(contexts.flatMap(({ roomId }) => roomId ?? [])));
+      const outdated = await store.commands.devicesWithUnreported(tenantId, devices.flatMap(lastReportOf));
       const worldDevices = devices.map((device) => {
         const { id, roomId } = device.snapshot.context.fixed;
-        return worldDeviceOf(device, known.get(id) ?? null, roomId === null ? undefined : names.get(roomId));
+        const roomName = roomId === null ? undefined : names.get(roomId);
+        return worldDeviceOf(device, { manifest: known.get(id) ?? null, roomName, stateOutdated: outdated.has(id) });
       });
       return { tenantId, homeId, devices: worldDevices, hash: await hashOfAll(worldDevices) };
     },
@@ -74,15 +77,24 @@ export function makeWorldReader(services: Pick<Services, 'actors' | 'store' | 'm
   };
 }
 
+/** None for a device that has never reported: it has no state. */
+function lastReportOf({ snapshot }: CommittedDevice): LastReport[] {
+  const { fixed, live } = snapshot.context;
+  return live.reported.at === null ? [] : [{ deviceId: fixed.id, at: live.reported.at }];
+}
+
 function worldDeviceOf(
   { snapshot }: CommittedDevice,
-  manifest: WorldDevice['manifest'],
-  roomName: string | undefined,
+  {
+    manifest,
+    roomName,
+    stateOutdated,
+  }: Pick<WorldDevice, 'manifest' | 'stateOutdated'> & { roomName: string | undefined },
 ): WorldDevice {
   const { id, name, deviceType: type, category, homeId, roomId } = snapshot.context.fixed;
   const { state } = snapshot.context.live;
   const room = roomId === null ? null : { id: roomId, name: roomName ?? '' };
-  return { id, name, type, category, homeId, room, online: isOnline(snapshot), state, manifest };
+  return { id, name, type, category, homeId, room, online: isOnline(snapshot), state, stateOutdated, manifest };
 }
 
 // State objects are immutable and replaced on change, so only states that changed are hashed again.

@@ -1,7 +1,7 @@
 import type { CommandStatus } from '../../domain/command.ts';
 import type { Position } from '../../domain/cursor.ts';
 import type { OwnedShards } from '../../domain/shards.ts';
-import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
+import type { EpochMs, JsonObject, Milliseconds, Uuid } from '../../domain/values.ts';
 import type { StoredActor } from './actor-rows.ts';
 import type { Page } from './page.ts';
 
@@ -17,6 +17,12 @@ export interface CommandFilter {
   to?: EpochMs;
 }
 
+/** The time of a device's last report. */
+export interface LastReport {
+  deviceId: Uuid;
+  at: EpochMs;
+}
+
 export interface ConfirmationFilter {
   /** Commands whose confirmation has expired by then are left out. */
   now: EpochMs;
@@ -26,6 +32,9 @@ export interface ConfirmationFilter {
   deviceIds?: readonly Uuid[] | undefined;
 }
 
+/** A report takes a moment: a command can be created before an unrelated report and be executed after it. */
+export const REPORT_DELAY_MS: Milliseconds = 600_000;
+
 export interface CommandStore {
   /** History of one device, newest first. */
   list(tenantId: Uuid, deviceId: Uuid, limit: number, after?: Position): Promise<Page<StoredActor>>;
@@ -34,6 +43,11 @@ export interface CommandStore {
    * number of commands: it can have fewer entries than `limit` although there is a next page, and is then not counted.
    */
   listAll(tenantId: Uuid, filter: CommandFilter, limit: number, after?: Position): Promise<Page<StoredActor>>;
+  /**
+   * Those of the tenant's devices that may have executed a command since their last report: one created since then that is
+   * not verified, or one created up to `REPORT_DELAY_MS` before that is executing or waits for its verification.
+   */
+  devicesWithUnreported(tenantId: Uuid, devices: readonly LastReport[]): Promise<Set<Uuid>>;
   /** The command that this token confirms: of one device, or of any device if `deviceId` is null. */
   byToken(tenantId: Uuid, deviceId: Uuid | null, tokenHash: string): Promise<{ id: Uuid; deviceId: Uuid } | null>;
   /** The tenant's commands that can still be confirmed, newest first. */

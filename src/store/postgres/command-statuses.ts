@@ -1,4 +1,10 @@
-import { type CommandStatus, commandPhaseOf, commandStatuses, isFinalCommandStatus } from '../../domain/command.ts';
+import {
+  type CommandStatus,
+  commandPhaseOf,
+  commandStatuses,
+  isFinalCommandStatus,
+  mayActOrHaveActed,
+} from '../../domain/command.ts';
 
 // Lists of command statuses as SQL, for `status in …`.
 
@@ -13,5 +19,7 @@ export const openStatuses = listOf((status) => !isFinalCommandStatus(status));
 export const finalStatuses = listOf(isFinalCommandStatus);
 /** A command that was dispatched and is not final. */
 export const executingStatuses = listOf((status) => commandPhaseOf(status) === 'executing');
+/** A command that the device may have executed, or may still execute. */
+export const actedStatuses = listOf(mayActOrHaveActed);
 /** A command that was sent and did not succeed. */
 export const failedStatuses = listOf((status) => commandPhaseOf(status) === 'failed');

@@ -1,7 +1,8 @@
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
+import { REPORT_DELAY_MS } from '../contract/commands.ts';
 import type { CommandStore, Position } from '../contract.ts';
 import { type ActorRow, actorColumns, contextField, storedActor } from './actors.ts';
-import { executingStatuses, openStatuses } from './command-statuses.ts';
+import { actedStatuses, executingStatuses, openStatuses } from './command-statuses.ts';
 import { type Database, idArray, type SqlValue } from './database.ts';
 import { descendingStart, type ListStatement, readPage } from './keyset-pagination.ts';
 import { inShards } from './shard-condition.ts';
@@ -41,10 +42,10 @@ interface WatchedRow {
 }
 
 const anyUuid = (parameter: string): string => `any(${parameter}::uuid[])`;
-
 const asText = (parameter: string): string => parameter;
 
 const REQUESTER = "context->'requestedBy'->>'id'";
+
 const FIRST_ID: Uuid = '00000000-0000-0000-0000-000000000000';
 
 type ListedRow = ActorRow & { created_at: EpochMs };
@@ -128,6 +129,23 @@ export function commandStore(
       });
       const next = edge === undefined ? null : { createdAt: edge.created_at, id: edge.id };
       return after === undefined && next === null ? listed : { ...listed, next, count: async () => null };
+    },
+
+    async devicesWithUnreported(tenantId, devices) {
+      const rows = await database.read<{ id: Uuid }>({
+        name: 'commands_unreported',
+        scope: { tenantId },
+        text: `select d.id from unnest($2::uuid[], $3::bigint[]) as d(id, reported_at)
+          where exists (select from commands c
+            where c.device_id = d.id and c.created_at >= d.reported_at - ${REPORT_DELAY_MS} and c.tenant_id = $1
+              and c.status in ${actedStatuses} and c.verification <> 'verified'
+              and (c.created_at >= d.reported_at or c.verification = 'pending' or c.status in ${executingStatuses}))`,
+        values: [
+          ...[tenantId, idArray(devices.map(({ deviceId }) => deviceId))],
+          `{${devices.map(({ at }) => at).join(',')}}`,
+        ],
+      });
+      return new Set(rows.map(({ id }) => id));
     },
 
     async byToken(tenantId, deviceId, tokenHash) {

@@ -84,7 +84,7 @@ export async function service(
       const manifest = automaticManifest({ deviceId: id, tenantId, deviceType: 'light' });
       const device: WorldDevice & { tenantId: string } = {
         ...{ id, tenantId, homeId, name: 'Lamp', type: 'smart_light', category: 'light', room: null, online: true },
-        ...{ state: {}, manifest, ...given },
+        ...{ state: {}, stateOutdated: false, manifest, ...given },
       };
       cognition.devices.push(device);
       homes.set(device.id, device.homeId);

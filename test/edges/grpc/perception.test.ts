@@ -16,6 +16,7 @@ const homeId = newId();
 
 const device = (given: Partial<WorldDevice> = {}): WorldDevice => ({
   ...{ id: newId(), name: 'Lamp', type: 'light', category: 'light', homeId, room: null, online: true, state: {} },
+  stateOutdated: false,
   manifest: automaticManifest({ deviceId: newId(), tenantId, deviceType: 'light' }),
   ...given,
 });

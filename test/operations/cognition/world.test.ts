@@ -34,6 +34,40 @@ describe('the world', () => {
     expect((await cognition.world(outsider)).devices).toEqual([]);
   });
 
+  it('shows that a command may have changed a device since its last report', async () => {
+    const { otherTenant: tenant } = world;
+    const { device_id: lock } = await tenant.register({ device_type: 'lock', name: 'Gate' });
+    const requested = { tenantId: tenant.tenantId, homeId: null, deviceId: lock };
+    const read = async () => (await cognition.world(requested)).devices[0];
+    const isOutdated = async () => (await read())?.stateOutdated;
+    const send = async (action: string) =>
+      (await tenant.call('POST', `/device/${lock}/command`, { action })).body.command_id;
+    await tenant.connect(lock);
+    await tenant.report(lock, { locked: true });
+    expect(await isOutdated()).toBe(false);
+    const before = (await cognition.world(requested)).hash;
+    world.service.clock.advance(1_000);
+    const unlock = await send('unlock');
+    expect(await isOutdated()).toBe(false);
+    await tenant.call('POST', `/confirmations/${unlock}/approve`);
+    expect(await isOutdated()).toBe(true);
+    expect((await cognition.world(requested)).hash).not.toBe(before);
+    world.service.clock.advance(1_000);
+    await tenant.report(lock, { battery: 50 });
+    await tenant.acknowledge(lock, unlock, 'succeeded');
+    expect([await isOutdated(), (await read())?.state]).toEqual([true, { locked: true, battery: 50 }]);
+    await tenant.report(lock, { locked: false });
+    expect(await isOutdated()).toBe(false);
+    world.service.clock.advance(1_000);
+    await tenant.acknowledge(lock, await send('lock'), 'succeeded');
+    // The verification ends without a report.
+    world.service.clock.advance(20_000);
+    expect(await isOutdated()).toBe(true);
+    const other = await tenant.call('POST', `/device/${lock}/command`, { action: 'fly' });
+    expect(other.body.code).toBe('ACTION_NOT_IN_MANIFEST');
+    tenant.disconnect(lock);
+  });
+
   it('contains preferences and routines first, then the newest observations', async () => {
     for (const kind of ['observation', 'routine', 'preference']) {
       await world.otherTenant.call('POST', '/memories', { kind, content: `A ${kind}.` });

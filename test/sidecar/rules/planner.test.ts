@@ -123,6 +123,21 @@ describe('goals planned by rules', () => {
     expect(decide({ ...two, context: { ...two.context, nodes } })).toHaveProperty('done');
   });
 
+  it('has a step for what held before a command that the device has not reported since', () => {
+    const door = device('lock', 'Front door', { state: { locked: true } });
+    expect(plan('lock the front door', { devices: [door] })).toEqual([
+      'done: Nothing to do: the goal is already reached.',
+    ]);
+    const outdated = { ...door, stateOutdated: true };
+    expect(plan('lock the front door', { devices: [outdated] })).toEqual(['Front door lock']);
+    const lamp = device('light', 'Lamp', { state: { on: true }, stateOutdated: true });
+    expect(plan('turn off the lamp', { devices: [lamp] })).toEqual(['Lamp turn_off']);
+    expect(plan('turn on the lamp, then lock the front door', { devices: [lamp, outdated] })).toEqual([
+      'Lamp turn_on',
+      'Front door lock after lamp-turn-on',
+    ]);
+  });
+
   it('locks the doors whose sensor has the name', () => {
     const devices = [...flat(), device('sensor', 'Door'), device('light', 'Doors', { state: { on: true } })];
     expect(plan('lock the doors', { devices })).toEqual(['Front door lock']);

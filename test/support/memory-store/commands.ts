@@ -1,4 +1,6 @@
+import { type CommandStatus, mayActOrHaveActed } from '../../../src/domain/command.ts';
 import type { EpochMs, Json, JsonObject, Uuid } from '../../../src/domain/values.ts';
+import { type LastReport, REPORT_DELAY_MS } from '../../../src/store/contract/commands.ts';
 import type { CommandStore, Position } from '../../../src/store/contract.ts';
 import { isInShards, storedActor } from './actors.ts';
 import { type ActorRow, actorKey, type Tables } from './database.ts';
@@ -78,6 +80,23 @@ export const commandStore = (session: Session): CommandStore => ({
         status !== undefined || requestedBy !== undefined || (deviceIds !== undefined && deviceIds.length !== 1);
       const isCounted = !isSelective || (after === undefined && page.next === null);
       return isCounted ? page : { ...page, count: async () => null };
+    }),
+
+  devicesWithUnreported: (tenantId, devices) =>
+    session.read('commands.devicesWithUnreported', [tenantId, devices], (tables, tenantId, devices) => {
+      const commands = actorsOf(tables, 'command', (row) => row.tenantId === tenantId);
+      const isUnreported = ({ deviceId, at }: LastReport): boolean =>
+        commands.some(({ columns }) => {
+          const [createdAt, status, verification] = [
+            columns.created_at as EpochMs,
+            columns.status as CommandStatus,
+            columns.verification,
+          ];
+          const mayBe = columns.device_id === deviceId && createdAt >= at - REPORT_DELAY_MS;
+          const isLater = createdAt >= at || verification === 'pending' || dispatched.has(status);
+          return mayBe && mayActOrHaveActed(status) && verification !== 'verified' && isLater;
+        });
+      return new Set(devices.filter(isUnreported).map(({ deviceId }) => deviceId));
     }),
 
   byToken: (tenantId, deviceId, tokenHash) =>

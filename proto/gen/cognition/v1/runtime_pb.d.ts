@@ -255,6 +255,13 @@ export declare type Device = Message<"cognition.v1.Device"> & {
    * @generated from field: string capability_set_id = 11;
    */
   capabilitySetId: string;
+
+  /**
+   * True if a command may have changed the device since it reported the state: it executes one, or has reported nothing since one.
+   *
+   * @generated from field: bool state_outdated = 12;
+   */
+  stateOutdated: boolean;
 };
 
 /**
