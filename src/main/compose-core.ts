@@ -23,6 +23,7 @@ import type { ClockMonitor } from './clock-monitor.ts';
 import { makeIds } from './ids.ts';
 import { checkMasterKeys, masterKeysOf } from './master-keys.ts';
 import { joinCluster, type NodeMembership } from './node-membership.ts';
+import { openedWith } from './opened-with.ts';
 import type { StartOptions } from './start-options.ts';
 import type { Tracing } from './tracing.ts';
 
@@ -82,7 +83,7 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
       checkMasterKeys((known) => sealedValues.withOtherKeys(known, clock.now()), config.keys),
   });
   // While the thread of the embedded database starts; on PostgreSQL they are compiled already.
-  const [{ store: opened, database, contracts }] = await Promise.all([opening, nextPass().then(compileMachines)]);
+  const { store: opened, database, contracts } = await openedWith(opening, nextPass().then(compileMachines));
   const store = options.wrapStore?.(opened) ?? opened;
   const { databaseUrl: url } = config;
   const cache = await openCache(config, clock, lease, nodes !== null && url !== null ? { database, url } : null);
