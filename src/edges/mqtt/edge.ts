@@ -1,7 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { setTimeout as after, setImmediate as nextPass } from 'node:timers/promises';
-import { type BackoffLimits, backoffDelay } from '../../domain/backoff.ts';
 import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import { type Lease, unlimitedLease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
@@ -9,7 +8,6 @@ import type { Milliseconds, Uuid } from '../../domain/values.ts';
 import type { DeviceContext, VerificationWatch } from '../../machines/device-types.ts';
 import type { RegistrationServices } from '../../operations/device-cas/certificate-registration.ts';
 import type { Services } from '../../operations/operation.ts';
-import type { Invalidation } from '../../services/invalidation-bus.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import type { MqttTransport } from '../shared/mqtt-client.ts';
 import type { IsEncrypted } from '../shared/transport-security.ts';
@@ -29,8 +27,10 @@ import { type AcceptConnection, type ListenerSettings, openListeners, type Route
 import { type MqttMeter, noopMqttMeter } from './mqtt-meter.ts';
 import type { PublishPacket } from './packets.ts';
 import { AckWriter } from './puback-queue.ts';
+import { SessionValidity } from './session-validity.ts';
+import { reportSubscription } from './subscription-report.ts';
 import { TokenBuckets } from './token-buckets.ts';
-import { type AuthenticateUser, type MqttUserSession, MqttUserSessions } from './user-session.ts';
+import { type AuthenticateUser, MqttUserSessions } from './user-session.ts';
 
 export interface MqttSettings extends ListenerSettings {
   /** Messages per second and burst, per device. */
@@ -84,14 +84,7 @@ export interface MqttEdge extends SizeReporter {
   endTenants(matches: (tenantId: Uuid) => boolean, withinMs: Milliseconds): Promise<boolean>;
 }
 
-const CHECK_INTERVAL_MS = 1_000;
 const DRAIN_POLL_MS = 20;
-/** Whether user sessions that an invalidation does not name may have lost their credential. */
-const endsCredentials = {
-  ...{ key: true, token: true, session: true },
-  ...{ user: false, presented: false, groups: false, ca: false, flags: false },
-} satisfies Record<Invalidation['about'], boolean>;
-const SUBSCRIPTION_RETRY: BackoffLimits = { firstMs: 500, maxMs: 10_000 };
 
 /** Opens the MQTT edge. Sessions of an earlier process are not restored: devices connect again. */
 export async function openMqtt(parts: MqttParts): Promise<MqttEdge> {
@@ -112,7 +105,7 @@ export interface RunningMqtt {
 }
 
 /**
- * MQTT session layer: the sessions of all connections and the events that end them. `start` connects it to aedes; `open`
+ * MQTT session layer: the sessions of all connections. `start` connects it to aedes; `open`
  * also opens the listeners.
  */
 export class MqttSessionLayer implements BrokerCallbacks {
@@ -123,6 +116,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
   readonly #userSessions: MqttUserSessions;
   readonly #authenticator: MqttAuthenticator;
   readonly #certificateChecks: CertificateChecks;
+  readonly #validity: SessionValidity;
   readonly #commandWriter: CommandWriter;
   readonly #receiver: MessageReceiver;
   readonly #connections = new Set<ClientConnection>();
@@ -168,6 +162,10 @@ export class MqttSessionLayer implements BrokerCallbacks {
       limits,
       log,
     });
+    this.#validity = new SessionValidity({
+      ...{ services, devices, userSessions },
+      ...{ authenticator: this.#authenticator, certificateChecks: this.#certificateChecks },
+    });
   }
 
   async open(): Promise<MqttEdge> {
@@ -211,16 +209,19 @@ export class MqttSessionLayer implements BrokerCallbacks {
     };
   }
 
-  /** Starts aedes, subscribes to the actors, and ends sessions that expire. */
+  /** Starts aedes, and subscribes to commands to write and to what ends sessions. */
   async start(): Promise<RunningMqtt> {
-    const { settings, log } = this.#parts;
+    const { settings, services, log } = this.#parts;
     const broker = await Broker.open(this, { limits: this.#limits, meter: this.#meter, log });
-    const unsubscribe = this.#subscribeToActors();
-    const timer = setInterval(() => this.#endExpired(), CHECK_INTERVAL_MS);
-    timer.unref();
+    this.#validity.start();
+    const unsubscribeWrites = services.actors.subscribe('command.write', this.#commandWriter.onCommandWrite);
+    const unsubscribe = () => {
+      unsubscribeWrites();
+      this.#validity.unsubscribe();
+    };
     const stop = () => {
       this.#stopping = true;
-      clearInterval(timer);
+      this.#validity.stopTimer();
     };
     return {
       accept: (source, client) => {
@@ -271,7 +272,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
     old?.end('takeover');
     // The key may have been rotated during the sign-in.
     const device = actors.peek<DeviceContext>({ kind: 'device', id: deviceId });
-    if (device !== undefined) this.#keyChanged(device.snapshot.context);
+    if (device !== undefined) this.#validity.keyChanged(device.snapshot.context);
     // The certificate may have been revoked during the sign-in.
     void this.#certificateChecks.check(peer);
     connection.once('close', () => {
@@ -301,7 +302,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
     peer.commandQos = qos > 0 ? 1 : 0;
     if (wasSubscribed) return;
     this.#commandWriter.sendPending(peer);
-    void this.#reportSubscription(peer);
+    void reportSubscription(this.#parts, peer);
   }
 
   afterUnsubscribe(...[peer, filter]: Parameters<BrokerCallbacks['afterUnsubscribe']>): void {
@@ -341,90 +342,6 @@ export class MqttSessionLayer implements BrokerCallbacks {
         );
         peer.end('failed');
       }
-    }
-  }
-
-  /**
-   * Reports the `cmd` subscription, upon which pending commands are written; retries while the store is unavailable. One
-   * report runs per session at a time: a subscription during a report triggers another one.
-   */
-  async #reportSubscription(session: DeviceSession): Promise<void> {
-    session.unreportedSubscriptions += 1;
-    if (session.unreportedSubscriptions > 1) return;
-    const { services, log } = this.#parts;
-    let failures = 0;
-    while (!session.ended && session.commandQos !== null) {
-      const reported = session.unreportedSubscriptions;
-      try {
-        await services.sessions.markSubscribed(session.deviceId, session.clientId);
-        if (session.unreportedSubscriptions === reported) break;
-      } catch (error) {
-        log.warn(
-          { err: error, deviceId: session.deviceId },
-          'subscription report failed; pending commands wait for the store',
-        );
-        failures += 1;
-        await after(backoffDelay(failures, SUBSCRIPTION_RETRY), undefined, { ref: false });
-      }
-    }
-    session.unreportedSubscriptions = 0;
-  }
-
-  /** Subscribes to the events that end sessions, and to commands to write. */
-  #subscribeToActors(): () => void {
-    const { actors, invalidations, deviceActivity } = this.#parts.services;
-    const unsubscribes = [
-      invalidations.subscribe((invalidation) => {
-        if (invalidation.about === 'user') this.#recheckUsers((session) => session.userId === invalidation.id);
-        else if (invalidation.about === 'ca') void this.#certificateChecks.checkCa(invalidation.id, invalidation);
-        else if (endsCredentials[invalidation.about]) this.#recheckUsers();
-      }),
-      actors.subscribe('command.write', this.#commandWriter.onCommandWrite),
-      actors.subscribe('session.end', ({ tenantId, deviceId, keyVersion }) => {
-        const session = this.#devices.get(deviceId);
-        // Without a key version, the device itself has ended.
-        if (keyVersion === undefined) deviceActivity.remove({ tenantId, deviceId });
-        if (keyVersion === undefined || session?.keyVersion === keyVersion) session?.end('ended');
-      }),
-      actors.subscribe('tenant.changed', ({ tenantId, suspended }) => {
-        if (!suspended) return;
-        for (const session of this.#devices.all()) if (session.tenantId === tenantId) session.end('suspended');
-        for (const session of this.#userSessions.ofTenant(tenantId)) session.end('suspended');
-      }),
-      actors.subscribeTransitions(({ ref, snapshot }, { type }) => {
-        if (ref.kind !== 'device' || (type !== 'rotate' && type !== 'reinstate')) return;
-        this.#keyChanged(snapshot.context as DeviceContext);
-      }),
-    ];
-    return () => {
-      for (const unsubscribe of unsubscribes) unsubscribe();
-    };
-  }
-
-  /**
-   * A session lasts as long as the key that opened it. A session can still be open at a reinstatement: if the outcome of
-   * the revocation's commit was unknown, no `session.end` was emitted.
-   */
-  #keyChanged({ fixed: { id, keyVersion, grace } }: DeviceContext): void {
-    const session = this.#devices.get(id);
-    if (session === undefined || session.keyVersion === keyVersion) return;
-    if (grace?.keyVersion === session.keyVersion) session.expiresAt = Math.min(session.expiresAt, grace.until);
-    else session.end('ended');
-  }
-
-  #endExpired(): void {
-    const now = this.#parts.services.clock.now();
-    for (const session of this.#devices.all()) if (session.expiresAt <= now) session.end('expired');
-    this.#recheckUsers();
-  }
-
-  /** Ends user sessions whose credential is no longer valid. */
-  #recheckUsers(matches: (session: MqttUserSession) => boolean = () => true): void {
-    for (const session of this.#userSessions.all()) {
-      if (!matches(session)) continue;
-      void this.#authenticator.isCredentialValid(session).then((isValid) => {
-        if (!isValid) session.end('credential');
-      });
     }
   }
 
