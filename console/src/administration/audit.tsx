@@ -181,7 +181,7 @@ function columnsOf(nameOf: (id: string) => string): readonly Column<Entry>[] {
     },
     {
       title: 'Outcome',
-      width: 'minmax(9rem, 1fr)',
+      width: 'minmax(10rem, 1fr)',
       hideOnNarrow: true,
       cell: ({ outcome }) =>
         outcome === 'done' ? (
