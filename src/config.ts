@@ -22,6 +22,7 @@ import {
   readServerUrl,
 } from './config/setting-readers.ts';
 import type { ClientSettingName, SettingName } from './config/settings.ts';
+import { defaultHistoryRetention, type HistoryRetention, historyKinds } from './domain/history/retention.ts';
 import { isLoopbackHost } from './domain/loopback-host.ts';
 import { defaultQuotas, type Quotas, quotaKinds } from './domain/quotas.ts';
 
@@ -93,6 +94,8 @@ export interface Config {
   /** 0 is unlimited. */
   readonly betaDeviceLimit: number;
   readonly retentionDays: Readonly<{ commands: number; journal: number }>;
+  /** Days for which the history of devices is retained. */
+  readonly historyRetention: HistoryRetention;
   readonly log: Readonly<{ level: LogLevel; format: 'json' | 'pretty' }>;
   readonly otlpEndpoint: string | null;
   /** The credential of `/metrics` and of the counts in `/health`; null: they are public. */
@@ -111,7 +114,6 @@ export function readConfig(env: Environment = process.env, terminal: boolean = p
   const rateLimits = readNamedNumbers(read, 'RATE_LIMITS', { free: 60, pro: 300 }, { min: 0, max: 1_000_000 });
   const defaultTier = read('DEFAULT_TIER') ?? 'free';
   if (!Object.hasOwn(rateLimits, defaultTier)) throw new ConfigError('DEFAULT_TIER', 'must be a tier of RATE_LIMITS');
-  const retention = { commands: 90, journal: 365 };
   const config = {
     ...listening,
     trustedProxies: readProxies(read, 'TRUSTED_PROXIES'),
@@ -135,10 +137,7 @@ export function readConfig(env: Environment = process.env, terminal: boolean = p
     mqttMaxConnections: readInteger(read, 'MQTT_MAX_CONNECTIONS', 20_000, 1, 10_000_000),
     maxLiveActors: readInteger(read, 'MAX_LIVE_ACTORS', 150_000, 1_000, 100_000_000),
     betaDeviceLimit: readInteger(read, 'BETA_DEVICE_LIMIT', 0, 0, 1_000_000_000),
-    retentionDays: {
-      ...retention,
-      ...readNamedNumbers(read, 'RETENTION_DAYS', retention, { names: Object.keys(retention), min: 1, max: 36_500 }),
-    },
+    ...readRetention(read, Object.keys(rateLimits)),
     log: {
       level: readChoice(read, 'LOG_LEVEL', logLevels, 'info'),
       format: readChoice(read, 'LOG_FORMAT', ['json', 'pretty'], terminal ? 'pretty' : 'json'),
@@ -397,6 +396,25 @@ function readQuotas(read: ReadSetting): Quotas {
     base: { ...base, ...readNamedNumbers(read, 'QUOTAS', base, { names: kinds, min: 0, max: 100_000_000 }) },
     factors: readNamedNumbers(read, 'QUOTA_FACTORS', factors, { min: 0, max: 1_000_000 }),
   };
+}
+
+/** Samples and roll-ups of a tier, such as `samples.pro`, are retained as long as those of all tiers without one. */
+function readRetention(
+  read: ReadSetting,
+  tiers: readonly string[],
+): Pick<Config, 'retentionDays' | 'historyRetention'> {
+  const { base } = defaultHistoryRetention;
+  const fallback = { commands: 90, journal: 365, ...base };
+  const ofTiers = tiers.flatMap((tier) => historyKinds.map((kind) => ({ tier, kind, name: `${kind}.${tier}` })));
+  const names = [...Object.keys(fallback), ...ofTiers.map(({ name }) => name)];
+  const days: Record<string, number> = readNamedNumbers(read, 'RETENTION_DAYS', fallback, {
+    ...{ names, min: 1, max: 36_500 },
+  });
+  const { commands, journal, samples, rollups } = { ...fallback, ...days };
+  const byTier: Record<string, Partial<HistoryRetention['base']>> = {};
+  for (const { tier, kind, name } of ofTiers)
+    if (days[name] !== undefined) byTier[tier] = { ...byTier[tier], [kind]: days[name] };
+  return { retentionDays: { commands, journal }, historyRetention: { base: { samples, rollups }, byTier } };
 }
 
 function readDeviceRate(read: ReadSetting): { perSecond: number; burst: number } {

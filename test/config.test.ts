@@ -53,6 +53,7 @@ describe('an empty environment', () => {
       rateLimits: { free: 60, pro: 300 },
       defaultTier: 'free',
       ...{ credentialRateLimits: {}, addressRateLimit: 0, quotas: defaultQuotas },
+      historyRetention: { base: { samples: 7, rollups: 730 }, byTier: {} },
       sessionMaxAgeS: 43_200,
       deviceRate: { perSecond: 50, burst: 500 },
       mqttMaxConnections: 20_000,
@@ -168,6 +169,15 @@ describe('a configuration', () => {
 
   it('keeps the default of each retention that is not set', () => {
     expect(read({ RETENTION_DAYS: 'commands=7' }).retentionDays).toEqual({ commands: 7, journal: 365 });
+    expect(read({ RETENTION_DAYS: 'samples=2' }).historyRetention.base).toEqual({ samples: 2, rollups: 730 });
+  });
+
+  it('reads the retention of the history of a tier', () => {
+    const { historyRetention } = read({ RETENTION_DAYS: 'samples.pro=30,rollups.pro=3650,samples.free=1' });
+    expect(historyRetention).toEqual({
+      base: { samples: 7, rollups: 730 },
+      byTier: { free: { samples: 1 }, pro: { samples: 30, rollups: 3_650 } },
+    });
   });
 
   it('replaces all tiers when tiers are set', () => {
@@ -293,7 +303,10 @@ describe('an invalid setting', () => {
     ['MQTT_MAX_CONNECTIONS', { MQTT_MAX_CONNECTIONS: '0' }],
     ['MAX_LIVE_ACTORS', { MAX_LIVE_ACTORS: '999' }],
     ['BETA_DEVICE_LIMIT', { BETA_DEVICE_LIMIT: 'none' }],
+    ['RATE_LIMITS', { RATE_LIMITS: 'free.x=1' }],
     ['RETENTION_DAYS', { RETENTION_DAYS: 'logs=3' }],
+    ['RETENTION_DAYS', { RETENTION_DAYS: 'samples.gold=3' }],
+    ['RETENTION_DAYS', { RETENTION_DAYS: 'commands.pro=3' }],
     ['RETENTION_DAYS', { RETENTION_DAYS: 'commands=0' }],
     ['LOG_LEVEL', { LOG_LEVEL: 'loud' }],
     ['LOG_FORMAT', { LOG_FORMAT: 'xml' }],

@@ -122,9 +122,11 @@ export function readNamedNumbers(
   if (text === null) return { ...fallback };
   const found = new Map<string, number>();
   for (const part of text.split(',')) {
-    const match = /^\s*([a-z][a-z0-9_-]{0,31})\s*=\s*(\d{1,9})\s*$/.exec(part);
+    const match = /^\s*([a-z][a-z0-9_-]{0,31}(?:\.[a-z][a-z0-9_-]{0,31})?)\s*=\s*(\d{1,9})\s*$/.exec(part);
     const value = Number(match?.[2]);
-    if (match?.[1] === undefined || !(value >= rule.min && value <= rule.max)) {
+    // Only names of a list may have a dot.
+    const isName = match?.[1] !== undefined && (rule.names !== undefined || !match[1].includes('.'));
+    if (match?.[1] === undefined || !isName || !(value >= rule.min && value <= rule.max)) {
       throw new ConfigError(name, `must be name=number pairs, with numbers from ${rule.min} to ${rule.max}`);
     }
     if (rule.names !== undefined && !rule.names.includes(match[1])) {

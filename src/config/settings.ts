@@ -179,7 +179,11 @@ export const settingsTable = [
     'maximum number of devices, commands, plans and tenants in memory; above it the least recently used leave',
   ),
   setting('BETA_DEVICE_LIMIT', '0', 'maximum number of active devices in the service; 0 is unlimited'),
-  setting('RETENTION_DAYS', 'commands=90,journal=365', 'days for which finished commands and the journal are retained'),
+  setting(
+    'RETENTION_DAYS',
+    'commands=90,journal=365,samples=7,rollups=730',
+    'days for which finished commands, the journal, and samples and roll-ups of the history of devices are retained; samples.pro=30 for a tier of RATE_LIMITS',
+  ),
   setting('LOG_LEVEL', 'info', 'fatal, error, warn, info, debug, trace or silent'),
   setting('LOG_FORMAT', 'json (pretty on a terminal)', 'json or pretty'),
   setting('OTEL_EXPORTER_OTLP_ENDPOINT', 'unset', 'URL to which traces are sent'),

@@ -15,6 +15,7 @@ export const scopeResources = [
   'intents',
   'actors',
   'audit',
+  'history',
   'tenant',
 ] as const;
 export type ScopeResource = (typeof scopeResources)[number];

@@ -109,7 +109,9 @@ export const applyRejected = (
   withSequenceCheck(context, event.header, (sequence) => refuseMessage(event.code, recordSequence(context, sequence)));
 
 export const applyState = (context: DeviceContext, event: DeviceEventOf<'state.reported'>): Decision<DeviceContext> =>
-  withSequenceCheck(context, event.header, (sequence) => applyStateReport(context, sequence, event.state, event));
+  withSequenceCheck(context, event.header, (sequence) =>
+    applyStateReport(context, sequence, event.state, { ...event, deviceAt: event.header.deviceAt }),
+  );
 
 /**
  * The state in an ack is reported to the command before the ack itself: a succeeded command is then verified at once,
@@ -126,6 +128,7 @@ export const applyAck = (context: DeviceContext, event: DeviceEventOf<'ack.repor
     if (!event.state) return { changes: recordSequence(context, sequence), outputs: [accepted, ackOutput] };
     return applyStateReport(context, sequence, event.state, {
       at: event.at,
+      deviceAt: event.header.deviceAt,
       full: false,
       watches: event.watches,
       finalOutput: ackOutput,
@@ -134,6 +137,7 @@ export const applyAck = (context: DeviceContext, event: DeviceEventOf<'ack.repor
 
 interface Report {
   at: EpochMs;
+  deviceAt: EpochMs | undefined;
   full: boolean;
   /** The JSON text of the report. */
   written?: JsonSpan | undefined;
@@ -166,9 +170,17 @@ function applyStateReport(
   ];
   for (const watch of details.watches) notifyWatch(outputs, deviceId, state, watch);
   if (details.finalOutput) outputs.push(details.finalOutput);
+  if (!isEmpty(report)) {
+    outputs.push({ type: 'samples.put', at, deviceAt: details.deviceAt ?? at, sequence, report, written });
+  }
   const reported = { at, bytes, order: order && recordReport(order, report, full, sequence) };
   // Without `changeLive`, which takes 0.1 µs longer, of 1.9 µs for a report.
   return { changes: { live: { ...context.live, state, stateVersion, reported, replay } }, outputs };
+}
+
+function isEmpty(report: JsonObject): boolean {
+  for (const _ in report) return false;
+  return true;
 }
 
 /** Always reports a match, but a mismatch only once, which is enough to distinguish it from a missing report. */

@@ -89,6 +89,8 @@ export interface MessageHeader {
   /** Null for a message without one, over a channel that a certificate authenticates: it gets the next number. */
   sequenceNumber: number | null;
   messageId: string;
+  /** The time that the device signed. Absent for a message without one, whose time is that of its receipt. */
+  deviceAt?: EpochMs;
   /** The version of the key that verified the signature, or that was current at the sign-in with a certificate. */
   keyVersion: number;
 }

@@ -99,6 +99,21 @@ export type RowOutput =
   /** Makes the user a member of the tenant. */
   | { type: 'member.bind'; userId: Uuid; tenantId: Uuid; role: MemberRole };
 
+/**
+ * An accepted report, stored for the history of the device in the commit of its twin. `report` is absent if `written` has
+ * its JSON text.
+ */
+export interface SamplesOutput {
+  type: 'samples.put';
+  at: EpochMs;
+  /** The time that the device signed; `at` for a message without one. */
+  deviceAt: EpochMs;
+  sequence: number;
+  report: JsonObject;
+  /** The JSON text of `report`, if the device sent its canonical form. */
+  written?: JsonSpan | undefined;
+}
+
 export interface DeviceKeyRow {
   keyVersion: number;
   signingAlg: SigningAlg;
@@ -207,7 +222,7 @@ export interface CommandMessage {
   expiresAt: EpochMs;
 }
 
-export type Output = DurableOutput | RowOutput | VolatileOutput;
+export type Output = DurableOutput | RowOutput | SamplesOutput | VolatileOutput;
 
 /** The durability of each output. A missing output does not compile. */
 const outputKinds = {
@@ -224,6 +239,7 @@ const outputKinds = {
   'proposal.accept': 'row',
   'change.apply': 'row',
   'member.bind': 'row',
+  'samples.put': 'samples',
   'device.state': 'volatile',
   'device.presence': 'volatile',
   'device.telemetry': 'volatile',
@@ -242,13 +258,15 @@ const outputKinds = {
   refused: 'volatile',
 } as const satisfies Record<DurableOutput['type'], 'durable'> &
   Record<RowOutput['type'], 'row'> &
+  Record<SamplesOutput['type'], 'samples'> &
   Record<VolatileOutput['type'], 'volatile'>;
 
 export const isDurable = (output: Output): output is DurableOutput => outputKinds[output.type] === 'durable';
 export const isRow = (output: Output): output is RowOutput => outputKinds[output.type] === 'row';
+export const isSamples = (output: Output): output is SamplesOutput => outputKinds[output.type] === 'samples';
 
 /** Whether the output requires a commit. */
-export const needsCommit = (output: Output): output is DurableOutput | RowOutput =>
+export const needsCommit = (output: Output): output is DurableOutput | RowOutput | SamplesOutput =>
   outputKinds[output.type] !== 'volatile';
 
 /** A timer that a transition sets or clears; `event` is delivered when it is due. */

@@ -4,6 +4,7 @@ import { type SizeReporter, sumSizes } from '../domain/collection-sizes.ts';
 import type { MqttEdge } from '../edges/mqtt/edge.ts';
 import type { CognitiveLayer } from '../operations/cognition/cognition.ts';
 import type { OperationSettings, Services } from '../operations/operation.ts';
+import { HistoryCompaction } from '../services/history-compaction.ts';
 import { AuditSealing } from './audit-sealing.ts';
 import { type CoreOptions, composeCore } from './compose-core.ts';
 import { composeHttpEdges, type EdgeParts, type HttpEdges, openMqttEdge } from './compose-edges.ts';
@@ -12,6 +13,7 @@ import { composeCognition, composeServices, type LaterParts } from './compose-se
 import { ContractMigrations } from './contract-migrations.ts';
 import { startFlagRefresh } from './flag-refresh.ts';
 import { registerGauges } from './gauges.ts';
+import { HistoryUpkeep } from './history-upkeep.ts';
 import { NodeCluster } from './node-cluster.ts';
 import { Pruning } from './pruning.ts';
 import type { StartOptions } from './start-options.ts';
@@ -52,6 +54,8 @@ export class ActiveService {
   readonly upgrade: UpgradeHandler;
   readonly #parts: ActiveServiceParts;
   readonly #pruning: Pruning;
+  readonly #compaction: HistoryCompaction;
+  readonly #history: HistoryUpkeep;
   readonly #sealing: AuditSealing;
   readonly #contracts: ContractMigrations;
   readonly #flagRefresh: NodeJS.Timeout;
@@ -69,8 +73,17 @@ export class ActiveService {
     this.listener = this.#nodeCluster?.listener ?? edges.listener;
     this.upgrade = this.#nodeCluster?.upgrade ?? localUpgrade;
     const isLeader = (): boolean => this.#nodeCluster?.coordinator.leader ?? true;
+    const { actors, store, clock, log } = composed.services;
+    const shards = () => core.membership?.shards.list ?? null;
+    this.#compaction = new HistoryCompaction({ store, clock, log, shards });
+    actors.subscribe('device.state', ({ deviceId, tenantId }) => this.#compaction.recordReport(deviceId, tenantId));
+    this.#history = new HistoryUpkeep({
+      ...{ history: store.history, compaction: this.#compaction, retention: config.historyRetention },
+      ...{ clock, log, isLeader },
+    });
     this.#pruning = new Pruning(config, {
       ...composed.services,
+      dropHistory: (now) => this.#history.dropExpired(now),
       isClockTrusted: () => core.clockMonitor.untrustedOffsets() === null,
       isLeader,
     });
@@ -139,6 +152,7 @@ export class ActiveService {
     await Promise.all([...closing, composed.sidecar.close(), answered]);
     await Promise.all([runtime.stop(), composed.callers.apiKeys.close(), composed.callers.userSessions.close()]);
     await Promise.all([composed.audit.close(), this.#contracts.stop(), this.#sealing.stop()]);
+    await this.#history.stop();
     await composed.callers.invalidations.close();
     // The cache may use the store's database.
     await Promise.all([cache.close(), rates.close()]);
@@ -166,6 +180,7 @@ export class ActiveService {
   #stopBackgroundWork(): void {
     this.#pruning.stop();
     void this.#sealing.stop();
+    void this.#history.stop();
     void this.#contracts.stop();
     clearInterval(this.#flagRefresh);
     this.#parts.cognition.close();
@@ -179,11 +194,23 @@ export class ActiveService {
     const { identity, idempotencyKeys } = requests;
     registerGauges(metrics, runtime, {
       ...{ mqtt: () => this.#mqtt, sockets, mcp, graphql, services, pruning: this.#pruning },
+      history: this.#compaction,
       waitingMigrations: () => this.#contracts.waiting,
       clockOffsets: clockMonitor.offsets,
       coordinator: this.#nodeCluster?.coordinator ?? null,
       collections: [
-        ...[runtime, idempotencyKeys, cognition, identity, sockets, mcp, graphql, sidecar, ...sizedServices(services)],
+        ...[
+          this.#compaction,
+          runtime,
+          idempotencyKeys,
+          cognition,
+          identity,
+          sockets,
+          mcp,
+          graphql,
+          sidecar,
+          ...sizedServices(services),
+        ],
         { sizes: () => sumSizes([this.#mqtt, tracing, this.#nodeCluster].filter((part) => part != null)) },
       ],
     });

@@ -109,6 +109,7 @@ const initialSettings = (config: Config): OperationSettings => ({
   sessionMaxAgeS: config.sessionMaxAgeS,
   rateLimits: config.rateLimits,
   credentialRateLimits: config.credentialRateLimits,
+  historyRetention: config.historyRetention,
   addressRateLimit: config.addressRateLimit,
   quotas: config.quotas,
   cloudPublicKeys: announcedKeys(config.keys),

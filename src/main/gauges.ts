@@ -11,6 +11,7 @@ import type { WebSocketEdge } from '../edges/websocket/edge.ts';
 import type { CommandContext } from '../machines/command-types.ts';
 import type { Services } from '../operations/operation.ts';
 import type { ClockOffsets } from '../services/health.ts';
+import type { HistoryCompaction } from '../services/history-compaction.ts';
 import type { CoordinatorCounts, ShardCoordinator } from '../services/shard-coordinator.ts';
 import type { Pruning } from './pruning.ts';
 
@@ -24,6 +25,7 @@ interface GaugeParts {
   collections: readonly SizeReporter[];
   clockOffsets(): ClockOffsets;
   pruning: Pick<Pruning, 'suspended'>;
+  history: Pick<HistoryCompaction, 'failures' | 'dropped' | 'oldestAgeMs'>;
   /** Number of migrations that wait for nodes of older builds to end. */
   waitingMigrations(): number;
   /** Null for a process that has the database to itself. */
@@ -39,6 +41,7 @@ export function registerGauges(metrics: Metrics, runtime: Runtime, parts: GaugeP
   registerConnectionGauges(metrics, parts);
   registerServiceGauges(metrics, parts);
   registerClockGauges(metrics, parts);
+  registerHistoryGauges(metrics, parts);
   registerNodeGauges(metrics, parts);
   countCommands(metrics, runtime);
 }
@@ -95,6 +98,20 @@ function registerClockGauges(metrics: Metrics, { clockOffsets, pruning }: GaugeP
   metrics.gauge('pruning_suspended', '1 while pruning is suspended because the clock may be wrong', () =>
     Number(pruning.suspended()),
   );
+}
+
+function registerHistoryGauges(metrics: Metrics, { history }: GaugeParts): void {
+  metrics.gauge(
+    'history_oldest_report_seconds',
+    'Age of the oldest report that the last hourly run could not compact',
+    () => history.oldestAgeMs() / 1000,
+  );
+  metrics.counter(
+    'history_compaction_failures',
+    'Devices whose history could not be compacted',
+    () => history.failures,
+  );
+  metrics.counter('history_samples_dropped', 'Samples beyond the limits of a device and day', () => history.dropped);
 }
 
 function registerNodeGauges(metrics: Metrics, { coordinator, waitingMigrations }: GaugeParts): void {

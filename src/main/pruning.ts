@@ -18,6 +18,8 @@ interface PruningParts extends Pick<Services, 'artifacts' | 'clock' | 'log'> {
   isClockTrusted(): boolean;
   /** True on one of the nodes that share the database. */
   isLeader(): boolean;
+  /** Drops the history of devices that has expired. */
+  dropHistory(now: EpochMs): Promise<void>;
 }
 
 /** Deletes expired rows a minute after the start and then every hour, while the clock is trusted. */
@@ -68,7 +70,9 @@ export class Pruning {
     const { retention } = this.#parts.store;
     const now = this.#pruneTime();
     this.#suspended = !(await this.#isPlausible(now));
-    if (!this.#suspended) await retention.prune(now, this.#retentionDays, PRUNE_BATCH);
+    if (this.#suspended) return;
+    await retention.prune(now, this.#retentionDays, PRUNE_BATCH);
+    await this.#parts.dropHistory(now);
   }
 
   #removeOrphans(): void {

@@ -3,6 +3,7 @@ import type { Actors, DeviceSessions } from '../actors/contract.ts';
 import type { ChangeRequest } from '../domain/change-request.ts';
 import type { ChangelogEntry } from '../domain/changelog.ts';
 import type { Clock } from '../domain/clock.ts';
+import type { HistoryRetention } from '../domain/history/retention.ts';
 import type { KeyRestriction } from '../domain/key-restriction.ts';
 import type { Log } from '../domain/log.ts';
 import type { Quotas } from '../domain/quotas.ts';
@@ -242,6 +243,8 @@ export interface OperationSettings {
   addressRateLimit: number;
   /** What tenants may have, by tier. */
   quotas: Quotas;
+  /** How long the history of devices is retained, by tier. */
+  historyRetention: HistoryRetention;
   /**
    * Ed25519 keys that sign messages to Ed25519 devices, 32 raw bytes, base64url: the current one, then those that will
    * sign or have signed.

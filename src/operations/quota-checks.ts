@@ -17,15 +17,23 @@ export async function quotaRefusal(
   return quota === null || (await wanted()) <= quota.limit ? null : quota.refused();
 }
 
+/** The tier of a tenant. */
+export async function tierOf(
+  { actors, settings }: Pick<Services, 'actors' | 'settings'>,
+  tenantId: Uuid,
+): Promise<string> {
+  const ref = { kind: 'tenant', id: tenantId } as const;
+  const tenant = actors.peek<TenantContext>(ref) ?? (await actors.read<TenantContext>(ref));
+  return tenant?.snapshot.context.fixed.tier ?? settings.defaultTier;
+}
+
 /** Null without a limit. */
 async function quotaFor(
   { actors, settings }: Pick<Services, 'actors' | 'settings'>,
   tenantId: Uuid,
   kind: QuotaKind,
 ): Promise<{ limit: number; refused(): Refused } | null> {
-  const ref = { kind: 'tenant', id: tenantId } as const;
-  const tenant = actors.peek<TenantContext>(ref) ?? (await actors.read<TenantContext>(ref));
-  const tier = tenant?.snapshot.context.fixed.tier ?? settings.defaultTier;
+  const tier = await tierOf({ actors, settings }, tenantId);
   const limit = quotaOf(settings.quotas, kind, tier);
   const detail = `A tenant of the tier ${tier} has at most ${limit} ${quotaKinds[kind]}.`;
   return limit === 0 ? null : { limit, refused: () => refuse('QUOTA_REACHED', detail) };

@@ -10,6 +10,7 @@ import type { DeviceCaStore } from './contract/device-cas.ts';
 import type { DeviceStore } from './contract/devices.ts';
 import type { FirmwareStore } from './contract/firmware.ts';
 import type { FirmwareSigningStore } from './contract/firmware-signing.ts';
+import type { HistoryStore } from './contract/history.ts';
 import type { IdempotencyStore } from './contract/idempotency.ts';
 import type { IdentityStore } from './contract/identity.ts';
 import type { InspectionStore } from './contract/inspection.ts';
@@ -46,6 +47,7 @@ export interface Store extends SizeReporter {
   firmwareSigning: FirmwareSigningStore;
   /** Artifacts in the database; a deployment may store them in a folder instead. */
   artifactFiles: ArtifactFiles;
+  history: HistoryStore;
   audit: AuditStore;
   auditChain: AuditChainStore;
   inspection: InspectionStore;

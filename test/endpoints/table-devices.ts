@@ -37,6 +37,13 @@ export const deviceRows: readonly Row[] = [
     request: async (world) => ({ path: `/devices/${await world.device()}/activity` }),
   },
   {
+    ...{ method: 'GET', path: '/devices/{id}/history', role: 'user', scope: 'read:history', status: 200 },
+    request: async (world) => ({ path: `/devices/${await world.device()}/history?property=level` }),
+    refusals: {
+      VALIDATION_FAILED: async (world) => ({ path: `/devices/${await world.device()}/history?property=level&step=1x` }),
+    },
+  },
+  {
     ...{ method: 'PATCH', path: '/devices/{id}', role: 'admin', scope: 'write:devices', status: 200 },
     request: async (world) => ({
       path: `/devices/${await world.device()}`,

@@ -217,6 +217,18 @@ describe('a refused payload', () => {
 });
 
 describe('a reported state', () => {
+  it('leaves samples at the time that the device signed, also if it is late, and none if it is empty', () => {
+    const driven = online();
+    const samplesOf = (sequence: number, state: JsonObject, deviceAt: number) =>
+      driven
+        .send({ ...report(sequence, state, { at: T0 }), header: { ...header(sequence), deviceAt } } as DeviceEvent)
+        .outputs.filter(({ type }) => type === 'samples.put');
+    expect(samplesOf(3, { level: 3 }, T0 - 2)).toMatchObject([{ sequence: 3, deviceAt: T0 - 2, report: { level: 3 } }]);
+    expect(samplesOf(2, { level: 2 }, T0 - 9)).toMatchObject([{ sequence: 2, deviceAt: T0 - 9, report: { level: 2 } }]);
+    expect(samplesOf(2, { level: 2 }, T0 - 9)).toEqual([]);
+    expect(samplesOf(4, {}, T0)).toEqual([]);
+  });
+
   it('is merged, counted and published', () => {
     const driven = online();
     const step = driven.send(report(2, { level: 5, on: null }, { at: T0 + 7 }));
@@ -230,6 +242,7 @@ describe('a reported state', () => {
         stateVersion: 2,
         at: T0 + 7,
       },
+      { type: 'samples.put', at: T0 + 7, deviceAt: T0 + 7, sequence: 2, report: { level: 5, on: null } },
     ]);
     expect(driven.context).toMatchObject({
       live: { state: { level: 5 }, stateVersion: 2, reported: { at: T0 + 7, bytes: 11 } },
@@ -368,7 +381,7 @@ describe('a watch', () => {
 
   it('notifies its command of a match, with only the properties that the command expects', () => {
     const step = online().send(report(2, { level: 70, secret: 1 }, { watches: [watch({ level: 70 }, true)] }));
-    expect(typesOf(step.outputs)).toEqual(['message.accepted', 'device.state', 'actor.tell']);
+    expect(typesOf(step.outputs)).toEqual(['message.accepted', 'device.state', 'actor.tell', 'samples.put']);
     expect(step.outputs[2]).toEqual(observedMessage(true, { level: 70 }));
   });
 
@@ -424,7 +437,9 @@ describe('an acknowledgement', () => {
     const driven = online();
     const watches = [{ commandId: COMMAND, expected: { level: 70 }, seen: false }];
     const step = driven.send(ack(2, { state: { level: 70 }, watches, at: T0 + 8 }));
-    expect(typesOf(step.outputs)).toEqual(['message.accepted', 'device.state', 'actor.tell', 'actor.tell']);
+    expect(typesOf(step.outputs)).toEqual([
+      ...['message.accepted', 'device.state', 'actor.tell', 'actor.tell', 'samples.put'],
+    ]);
     expect(step.outputs.slice(1)).toEqual([
       expect.objectContaining({ state: { on: true, level: 70 }, stateVersion: 2, at: T0 + 8 }),
       {
@@ -433,6 +448,7 @@ describe('an acknowledgement', () => {
         event: { type: 'state.observed', deviceId: DEVICE, observed: { level: 70 }, matches: true },
       },
       ackMessage('succeeded'),
+      { type: 'samples.put', at: T0 + 8, deviceAt: T0 + 8, sequence: 2, report: { level: 70 } },
     ]);
   });
 

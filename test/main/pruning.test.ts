@@ -39,6 +39,7 @@ function pruning(
       clock: { now, elapsed, reference: () => now() + state.correction },
       log: { debug() {}, info() {}, warn: (_, message) => warnings.push(message), error() {} },
       isClockTrusted: () => state.trusted,
+      dropHistory: async () => {},
       isLeader: () => state.leader,
     },
   );

@@ -8,6 +8,7 @@ import { exportJWK, generateKeyPair } from 'jose';
 import { v7 } from 'uuid';
 import type { LocalShards } from '../../src/actors/owned-shards.ts';
 import { Runtime } from '../../src/actors/runtime.ts';
+import { defaultHistoryRetention } from '../../src/domain/history/retention.ts';
 import type { Log } from '../../src/domain/log.ts';
 import { defaultQuotas } from '../../src/domain/quotas.ts';
 import { makeSealer, type Sealer } from '../../src/domain/sealing.ts';
@@ -243,6 +244,7 @@ export async function startHttpServiceOn<Kept extends Store>(
       sessionMaxAgeS: 43_200,
       rateLimits: rateLimits ?? { free: 0, pro: 0 },
       ...{ credentialRateLimits: {}, addressRateLimit: 0, quotas: defaultQuotas },
+      historyRetention: defaultHistoryRetention,
       cloudPublicKeys: [],
       changelog: [
         { version: 'Unreleased', date: null, changes: ['Added: something'] },

@@ -37,6 +37,7 @@ export class MemoryStore implements Store {
   readonly identity = this.#store.identity;
   readonly keys = this.#store.keys;
   readonly members = this.#store.members;
+  readonly history = this.#store.history;
   readonly idempotency = this.#store.idempotency;
   readonly administration = this.#store.administration;
   readonly firmware = this.#store.firmware;

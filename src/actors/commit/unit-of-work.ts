@@ -1,9 +1,10 @@
 import { type EpochMs, type Json, SYSTEM } from '../../domain/values.ts';
 import { compiledMachine, type MachineSnapshot, type TransitionResult } from '../../machines/compiled.ts';
-import { isDurable, isRow, needsCommit, type Output } from '../../machines/outputs.ts';
+import { isDurable, isRow, isSamples, needsCommit, type Output, type SamplesOutput } from '../../machines/outputs.ts';
 import type { ActorCommit, JournalEntry, OutboxKey, TimerRow } from '../../store/contract.ts';
 import type { Envelope } from '../envelope.ts';
 import type { LiveActor } from '../live-actor.ts';
+import { reportedSamples } from './reported-samples.ts';
 
 /** The result of one event on the provisional snapshot. */
 export interface DecidedEvent {
@@ -178,6 +179,7 @@ class Effects {
   /** Durable outputs so far; the number of the next one. */
   #outboxCount = 0;
   rows: ActorCommit['rows'] = [];
+  #samples: SamplesOutput[] | null = null;
   idempotency: ActorCommit['idempotency'] = null;
   delivered: OutboxKey[] = [];
   needsCommit = false;
@@ -189,6 +191,10 @@ class Effects {
     for (const output of outputs) {
       if (isDurable(output)) outboxEntries.push({ n: this.#outboxCount++, output });
       else if (isRow(output)) this.rows.push(output);
+      else if (isSamples(output)) {
+        this.#samples ??= [];
+        this.#samples.push(output);
+      }
     }
     return outboxEntries;
   }
@@ -238,6 +244,7 @@ class Effects {
       outbox: unit.decisions.flatMap(({ outboxEntries }) => outboxEntries),
       timers: { set, clear },
       rows: this.rows,
+      samples: this.#samples && reportedSamples(this.#samples),
       idempotency: this.idempotency,
       delivered: this.delivered,
     };

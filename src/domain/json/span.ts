@@ -16,3 +16,5 @@ export const spanLength = ({ from, to }: JsonSpan): number => to - from;
 
 const asBuffer = (bytes: Uint8Array): Buffer =>
   bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+
+export const spanText = ({ bytes, from, to }: JsonSpan): string => asBuffer(bytes).toString('utf8', from, to);

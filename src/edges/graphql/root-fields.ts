@@ -35,6 +35,7 @@ import {
   unbindCertificate,
 } from '../../operations/device-cas/device-certificates.ts';
 import { getDeviceActivity } from '../../operations/devices/device-activity.ts';
+import { getDeviceHistory } from '../../operations/devices/device-history.ts';
 import { keyHistory, reinstateDevice, revokeDevice, rotateSecret } from '../../operations/devices/device-keys.ts';
 import { registerDevice } from '../../operations/devices/device-registration.ts';
 import { deleteDevice, getDevice, listDevices, patchDevice } from '../../operations/devices/devices.ts';
@@ -135,6 +136,7 @@ export const queries: Readonly<Record<string, QueryField>> = {
   devices: { operation: listDevices, connectionMember: 'devices' },
   tags: { operation: listTags, connectionMember: 'tags' },
   deviceActivity: { operation: getDeviceActivity, resultMember: 'activity' },
+  deviceHistory: { operation: getDeviceHistory, resultMember: 'history' },
   deviceKeys: { operation: keyHistory, resultMember: 'keys' },
   deviceCertificates: { operation: deviceCertificates, typeName: 'DeviceCertificates' },
   ca: { operation: getCa, resultMember: 'ca' },

@@ -163,7 +163,10 @@ export class MessageReceiver implements ReceivedMessageHandler {
   #eventOf(session: DeviceSession, checked: ReadableMessage, at: EpochMs): DeviceEvent {
     const { by, deviceId, keyVersion } = session;
     const { fields, content, canonical } = checked;
-    const header: MessageHeader = { sequenceNumber: fields.sequence_number, messageId: fields.message_id, keyVersion };
+    const header: MessageHeader = {
+      ...{ sequenceNumber: fields.sequence_number, messageId: fields.message_id, keyVersion },
+      ...(fields.timestamp !== undefined && { deviceAt: fields.timestamp }),
+    };
     if (!content.ok) return { type: 'message.rejected', at, by, header, code: 'PAYLOAD_INVALID' };
     switch (content.value.channel) {
       case 'heartbeat':
@@ -351,7 +354,7 @@ function heartbeatTelemetry({ rssi, uptime_s, free_heap, battery }: HeartbeatPay
 
 /** A message with a valid form, signed or over a channel that a certificate authenticates. */
 type ReadableMessage = Pick<CheckedMessage<DevicePayload>, 'ok' | 'content' | 'canonical'> & {
-  fields: { message_id: string; sequence_number: number | null };
+  fields: { message_id: string; sequence_number: number | null; timestamp?: EpochMs };
 };
 
 /** Users of the tenant receive every message on the topic of its device. */

@@ -19,6 +19,14 @@ export interface PendingOutput extends OutboxRow {
   seq: number;
 }
 
+/** The reports of one commit, in the order in which they were accepted. */
+export interface ReportedSamples {
+  /** When the first of them was received. */
+  at: EpochMs;
+  /** JSON text of a list of `StoredReport`. */
+  text: string;
+}
+
 /** One actor's changes in a batch. Stored as a whole, or not at all if the row's version is no longer `readVersion`. */
 export interface ActorCommit {
   ref: ActorRef;
@@ -43,6 +51,8 @@ export interface ActorCommit {
   outbox: { n: number; output: DurableOutput }[];
   timers: { set: TimerRow[]; clear: string[] };
   rows: RowOutput[];
+  /** The reports that the transition accepted, for the history of a device; null without one. */
+  samples: ReportedSamples | null;
   idempotency: IdempotencyRow | null;
   /** Outbox rows that this transition handles: deleted with it, kept when it conflicts. */
   delivered: OutboxKey[];

@@ -2,9 +2,9 @@ import type { Json, JsonObject } from '../../domain/values.ts';
 import type { ActorKind, DeviceKeyRow, RowOutput } from '../../machines/outputs.ts';
 import type { ActorCommit, OutboxKey } from '../contract.ts';
 import { tableOf } from './actor-tables.ts';
+import { assertStorable, binaryArray } from './binary-array.ts';
 import type { SqlValue } from './database.ts';
 import { idempotencyInput } from './idempotency.ts';
-import { assertStorable, jsonArray } from './json-array.ts';
 
 /*
  * A batch as the JSON parameters of its statement: one array for each actor kind and form. Everything written together
@@ -43,35 +43,55 @@ export const sectionOf = (kind: ActorKind, form: CommitForm): `${ActorKind}_${Co
 
 /**
  * The sections that a batch needs, with the parameters of each. Actors: their rows as JSON text, and the live parts of
- * their contexts as an array of `json`. Effects have no parameters of their own. Deliveries: JSON text.
+ * their contexts as an array of `json`; devices: also their reports as an array of `text`, which PostgreSQL does not parse.
+ * Effects have no parameters of their own. Deliveries: JSON text.
  */
 export type SectionParameters = ReadonlyMap<Section, readonly SqlValue[]>;
 
 export function sectionParameters(commits: readonly ActorCommit[], delivered: readonly OutboxKey[]): SectionParameters {
-  const groups = new Map<Section, { rows: Json[]; live: string[] }>();
+  const groups = new Map<Section, ActorGroup>();
   const present = new Set<EffectKind>();
   for (const commit of commits) {
     const form = commit.readVersion === 0 ? 'new' : commit.fixedUnchanged ? 'live_only' : 'full';
     const section = sectionOf(commit.ref.kind, form);
     let group = groups.get(section);
     if (!group) {
-      group = { rows: [], live: [] };
+      group = { kind: commit.ref.kind, rows: [], live: [], samples: [] };
       groups.set(section, group);
     }
     group.rows.push(form === 'live_only' ? liveOnlyRow(commit, present) : fullRow(commit, present));
     group.live.push(assertStorable(JSON.stringify(commit.live)));
+    group.samples.push(commit.samples?.text ?? null);
   }
   const parameters = new Map<Section, readonly SqlValue[]>();
-  for (const [section, { rows, live }] of groups) parameters.set(section, [JSON.stringify(rows), jsonArray(live)]);
+  for (const [section, group] of groups) parameters.set(section, actorParameters(group));
   for (const effect of present) parameters.set(effect, []);
   if (delivered.length > 0) parameters.set('deliveries', [JSON.stringify(delivered.map(outboxKey))]);
   return parameters;
+}
+
+/** The actors of a section. */
+interface ActorGroup {
+  kind: ActorKind;
+  rows: Json[];
+  live: string[];
+  /** Null for an actor without reports. */
+  samples: (string | null)[];
+}
+
+const NO_SAMPLES = '{}';
+
+function actorParameters({ kind, rows, live, samples }: ActorGroup): SqlValue[] {
+  const actors = [JSON.stringify(rows), binaryArray('json', live)];
+  if (kind !== 'device') return actors;
+  return [...actors, samples.every((text) => text === null) ? NO_SAMPLES : binaryArray('text', samples)];
 }
 
 function fullRow(commit: ActorCommit, present: Set<EffectKind>): Json {
   const { ref, tenantId, readVersion, version, machineVersion, value, columns, since } = commit;
   const row: JsonObject = { id: ref.id, tenant_id: tenantId, version, machine_version: machineVersion, value, since };
   if (readVersion !== 0) row.read_version = readVersion;
+  if (commit.samples !== null) row.samples_at = commit.samples.at;
   for (const column in columns) if (columns[column] !== null) row[column] = columns[column] as Json;
   row.context = withoutColumns(commit, row);
   const effects = effectsOf(commit, present);
@@ -82,6 +102,7 @@ function fullRow(commit: ActorCommit, present: Set<EffectKind>): Json {
 function liveOnlyRow(commit: ActorCommit, present: Set<EffectKind>): Json {
   const { ref, readVersion, version, value, columns, since } = commit;
   const row: JsonObject = { id: ref.id, read_version: readVersion, version, value, since };
+  if (commit.samples !== null) row.samples_at = commit.samples.at;
   for (const column of tableOf(ref.kind).liveColumns) row[column] = columns[column] ?? null;
   const effects = effectsOf(commit, present);
   if (effects !== null) row.effects = effects;

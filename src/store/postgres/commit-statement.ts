@@ -13,7 +13,7 @@ import {
 } from './commit-input.ts';
 import type { SqlValue } from './database.ts';
 import { deleteByKey } from './delete-by-key.ts';
-import { type Fence, ownsAllShards, ownsShards } from './fence.ts';
+import { type Fence, fenceExpression } from './fence.ts';
 import { idempotencyFields, putIdempotency } from './idempotency.ts';
 import { shardArray } from './shard-condition.ts';
 
@@ -49,8 +49,8 @@ function columnsOf(kind: ActorKind, form: CommitForm): string[] {
 export type OnDuplicate = 'fail' | 'skip';
 
 /**
- * Sections for the actors of one kind and form, in the parameters `$n` and `$n+1`; the last section returns the stored
- * ones.
+ * Sections for the actors of one kind and form, in the parameters `$n`, `$n+1` and, with samples, `$n+2`; the last section
+ * returns the stored ones.
  */
 function actorSections(kind: ActorKind, form: CommitForm, n: number, onDuplicate: OnDuplicate): string {
   const { name, columns } = tableOf(kind);
@@ -58,19 +58,23 @@ function actorSections(kind: ActorKind, form: CommitForm, n: number, onDuplicate
   const written = columnsOf(kind, form);
   const read = form === 'new' ? written : ['id', 'read_version', ...written];
   const fields = read.map((column) => `${column} ${types[column] ?? 'bigint'}`);
-  const input = `rows from (jsonb_to_recordset($${n}::jsonb) as (${fields.join(', ')}, effects jsonb), unnest($${n + 1}::json[]))
-    as i(${read.join(', ')}, effects, live)`;
+  const samples = hasSamples(kind) ? samplesColumns : '';
+  const input = hasSamples(kind)
+    ? `rows from (jsonb_to_recordset($${n}::jsonb) as (${fields.join(', ')}, effects jsonb, samples_at bigint),
+        unnest($${n + 1}::json[]), unnest($${n + 2}::text[])) as i(${read.join(', ')}, effects, samples_at, live, samples)`
+    : `rows from (jsonb_to_recordset($${n}::jsonb) as (${fields.join(', ')}, effects jsonb), unnest($${n + 1}::json[]))
+        as i(${read.join(', ')}, effects, live)`;
   const section = sectionOf(kind, form);
   if (form !== 'new') {
     const set = [...written, 'live'].map((column) => `${column} = i.${column}`);
     return `${section} as (
       update ${name} a set ${set.join(', ')} from ${input}
       where a.id = i.id and a.version = i.read_version
-      returning a.id, a.tenant_id, a.version, i.effects, ${openAt(kind, 'a')} as open_at)`;
+      returning a.id, a.tenant_id, a.version, i.effects, ${openAt(kind, 'a')} as open_at${samples})`;
   }
   const names = [...written, 'live'].join(', ');
   const insert = `insert into ${name} (${names}) select ${names} from ${kind}_given`;
-  const storedRows = `select id, tenant_id, version, effects, ${openAt(kind, `${kind}_given`)} as open_at from ${kind}_given`;
+  const storedRows = `select id, tenant_id, version, effects, ${openAt(kind, `${kind}_given`)} as open_at${samples} from ${kind}_given`;
   const givenCte = `${kind}_given as (select * from ${input})`;
   if (onDuplicate === 'fail') return `${givenCte}, ${kind}_inserted as (${insert}), ${section} as (${storedRows})`;
   // "is true" prevents a join: PostgreSQL then hashes the few ids, whatever it estimates their number to be.
@@ -78,6 +82,17 @@ function actorSections(kind: ActorKind, form: CommitForm, n: number, onDuplicate
     ${kind}_inserted as (${insert} on conflict (id) do nothing returning id),
     ${section} as (${storedRows} where (id in (select id from ${kind}_inserted)) is true)`;
 }
+
+/** Whether actors of the kind accept reports. */
+const hasSamples = (kind: ActorKind): boolean => kind === 'device';
+const samplesColumns = ', samples_at, samples';
+const parameterCount = (kind: ActorKind): number => (hasSamples(kind) ? 3 : 2);
+
+/** The reports of the stored devices: those of a device with a version conflict are not stored. */
+const samplesSection = (sections: readonly Section[]): string =>
+  `samples_done as (insert into samples (device_id, version, tenant_id, at, body) ${sections
+    .map((name) => `select id, version, tenant_id, samples_at, samples from ${name} where samples is not null`)
+    .join(' union all ')})`;
 
 /** The device of a command that is not final, so that the command is found through its timers; otherwise null. */
 const openAt = (kind: ActorKind, row: string): string =>
@@ -178,8 +193,8 @@ export const allSections: readonly Section[] = [
 ];
 
 const NO_ROWS = '[]';
-/** The parameters of an actor section without rows: no rows, and an empty array of contexts. */
-const NO_ACTORS: readonly SqlValue[] = [NO_ROWS, '{}'];
+/** The parameters of an actor section without rows: no rows, and empty arrays of contexts and reports. */
+const noActors = (kind: ActorKind): readonly SqlValue[] => [NO_ROWS, ...Array(parameterCount(kind) - 1).fill('{}')];
 
 /** Prepared statement for all batches that need no sections but these. */
 export class BatchStatement {
@@ -203,7 +218,7 @@ export class BatchStatement {
     { expected, atomic, shards }: { expected: number; atomic: boolean; shards: ReadonlySet<number> | null },
   ): SqlValue[] {
     const values: SqlValue[] = [];
-    for (const { name } of this.#actors) values.push(...(parameters.get(name) ?? NO_ACTORS));
+    for (const { kind, name } of this.#actors) values.push(...(parameters.get(name) ?? noActors(kind)));
     if (this.#actors.length > 0) values.push(expected, atomic);
     if (this.sections.has('deliveries')) values.push(...(parameters.get('deliveries') ?? [NO_ROWS]));
     if (shards !== null) values.push(shardArray(shards));
@@ -217,9 +232,15 @@ export class BatchStatement {
 
   /** The statement fails as a whole if `fence` no longer holds. */
   text(fence: Fence | null, onDuplicate: OnDuplicate): string {
-    const parts = this.#actors.map(({ kind, form }, index) => actorSections(kind, form, 2 * index + 1, onDuplicate));
+    let parameters = 0;
+    const parts = this.#actors.map(({ kind, form }) => {
+      const first = parameters + 1;
+      parameters += parameterCount(kind);
+      return actorSections(kind, form, first, onDuplicate);
+    });
+    const reporting = this.#actors.filter(({ kind }) => hasSamples(kind)).map(({ name }) => name);
+    if (reporting.length > 0) parts.push(samplesSection(reporting));
     const results = ['0 as stored', 'null as names'];
-    let parameters = 2 * this.#actors.length;
     if (this.#actors.length > 0) {
       parts.push(
         storedSection(this.#actors),
@@ -239,14 +260,10 @@ export class BatchStatement {
       const rows = `jsonb_to_recordset($${parameters}::jsonb) as r(${outboxKeyFields})`;
       parts.push(`deliveries_done as (${deliver(rows)})`);
     }
-    if (fence !== null) results.unshift(fenceOf(fence, parameters + 1));
+    if (fence !== null) results.unshift(fenceExpression(fence, parameters + 1));
     return `with ${parts.join(',\n')}\nselect ${results.join(', ')}`;
   }
 }
-
-/** `n`: number of the parameter with the shards, if the fence checks them. */
-const fenceOf = ({ node, allShardsEpoch }: Fence, n: number): string =>
-  allShardsEpoch === null ? ownsShards(node, n) : ownsAllShards(node, allShardsEpoch);
 
 const storedSection = (actors: readonly { kind: ActorKind; name: Section }[]): string =>
   `stored as (${actors

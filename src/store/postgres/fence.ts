@@ -37,6 +37,10 @@ export const ownsShards = (node: Uuid, n: number): string =>
     `(select count(*) from shards where shard = any($${n}::smallint[]) and owner = '${node}') < cardinality($${n}::smallint[])`,
   );
 
+/** The expression of a fence; `n`: number of the parameter with the shards, if the fence checks them. */
+export const fenceExpression = ({ node, allShardsEpoch }: Fence, n: number): string =>
+  allShardsEpoch === null ? ownsShards(node, n) : ownsAllShards(node, allShardsEpoch);
+
 /** Records the current session, and deletes ended sessions of the same node. */
 export const recordSession = `with ended as (
     delete from node_sessions s where s.node = $1 and s.pid <> pg_backend_pid() and not exists (

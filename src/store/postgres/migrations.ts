@@ -36,6 +36,7 @@ import { deviceTags } from './migrations/0046-device-tags.ts';
 import { deviceTelemetryMigration } from './migrations/0047-device-telemetry.ts';
 import { deviceConnectionsMigration } from './migrations/0048-device-connections.ts';
 import { agentTokenUsers } from './migrations/0053-agent-token-users.ts';
+import { historyMigration } from './migrations/0054-history.ts';
 
 export interface Migration {
   id: number;
@@ -100,6 +101,7 @@ export const migrations: readonly Migration[] = [
   { id: 47, name: 'device telemetry', sql: deviceTelemetryMigration, change: 'expand' },
   { id: 48, name: 'device connections', sql: deviceConnectionsMigration, change: 'expand' },
   { id: 53, name: 'agent token users', sql: agentTokenUsers, change: 'expand' },
+  { id: 54, name: 'history', sql: historyMigration, change: 'expand' },
 ];
 
 /** The newest migration that this build knows. */

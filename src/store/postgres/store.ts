@@ -15,6 +15,7 @@ import { deviceStore } from './devices.ts';
 import type { Fence } from './fence.ts';
 import { firmwareStore } from './firmware.ts';
 import { firmwareSigningStore } from './firmware-signing.ts';
+import { historyStore } from './history.ts';
 import { idempotencyStore } from './idempotency.ts';
 import { identityStore } from './identity.ts';
 import { inspectionStore } from './inspection.ts';
@@ -53,6 +54,7 @@ export function createStore(database: Database, generation = () => 0, fence: Fen
     firmware: firmwareStore(database),
     firmwareSigning: firmwareSigningStore(database),
     artifactFiles,
+    history: historyStore(database, fence),
     audit: auditStore(database),
     auditChain: auditChainStore(database),
     inspection: inspectionStore(database),

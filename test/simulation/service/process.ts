@@ -1,6 +1,7 @@
 import type { Packet } from 'mqtt-packet';
 import { Runtime } from '../../../src/actors/runtime.ts';
 import type { RuntimeLimits } from '../../../src/actors/runtime-limits.ts';
+import { defaultHistoryRetention } from '../../../src/domain/history/retention.ts';
 import type { Lease } from '../../../src/domain/lease.ts';
 import type { Log } from '../../../src/domain/log.ts';
 import { defaultQuotas } from '../../../src/domain/quotas.ts';
@@ -104,6 +105,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     defaultTier: 'free',
     rateLimits: { free: parts.requestsPerMinute },
     ...{ credentialRateLimits: {}, addressRateLimit: 0, quotas: defaultQuotas },
+    historyRetention: defaultHistoryRetention,
     cloudPublicKeys: [],
     changelog: [],
   };
@@ -169,7 +171,12 @@ export async function startService(parts: ProcessParts): Promise<Service> {
   const started = await edge.start();
   const pruning = new Pruning(
     { retentionDays: RETENTION_DAYS },
-    { ...services, isClockTrusted: () => time.untrustedOffsets() === null, isLeader: () => true },
+    {
+      ...services,
+      dropHistory: async () => {},
+      isClockTrusted: () => time.untrustedOffsets() === null,
+      isLeader: () => true,
+    },
   );
   return {
     services,

@@ -8,6 +8,7 @@ import type { Database, Statement } from '../../../src/store/postgres/database.t
 import { migrate } from '../../../src/store/postgres/migrate.ts';
 import { createStore } from '../../../src/store/postgres/store.ts';
 import { deviceCommit, newId } from '../../support/actor-commits.ts';
+import { ReportingDevice } from '../../support/history-model.ts';
 import { enableRowSecurity, ownedDatabase } from '../../support/store.ts';
 
 const serverUrl = inject('postgresUrl');
@@ -44,7 +45,7 @@ describe.runIf(serverUrl)('row-level security', () => {
   it('has a policy in each table that has a tenant', async () => {
     const unprotected = await database.read({
       text: `select c.relname::text as name from pg_class c join pg_attribute a on a.attrelid = c.oid
-        where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and a.attname = 'tenant_id'
+        where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and a.attname = 'tenant_id' and not c.relispartition
           and (not c.relrowsecurity or not exists (select from pg_policy p where p.polrelid = c.oid))`,
     });
     // A migration that adds a table with a tenant also enables row-level security and creates the policy.
@@ -54,6 +55,21 @@ describe.runIf(serverUrl)('row-level security', () => {
         join pg_attribute a on a.attrelid = p.polrelid and a.attname = 'tenant_id'`,
     });
     expect(policies).toHaveLength(1);
+  });
+
+  it('gives no privilege for a partition: its rows are read through the table, which has the policy', async () => {
+    const c = newId();
+    const device = new ReportingDevice(store, c);
+    await device.register();
+    await device.report(1_000, { values: { level: 1 } });
+    expect(await read('select tenant_id from samples', c)).toEqual([{ tenant_id: c }]);
+    expect(await read('select tenant_id from samples', b)).toEqual([]);
+    const partitions = await database.read<{ name: string }>({
+      text: `select relname::text as name from pg_class where relispartition and relkind = 'r'`,
+    });
+    expect(partitions.map(({ name }) => name)).toContain('samples_default');
+    for (const { name } of partitions)
+      await expect(read(`select 1 as one from ${name}`, c), name).rejects.toThrow('permission denied');
   });
 
   it('shows a statement without its condition the rows of one tenant, and none without a tenant', async () => {

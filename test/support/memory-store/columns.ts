@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
 import { DataRefused } from '../../../src/store/contract.ts';
-import { assertStorable } from '../../../src/store/postgres/json-array.ts';
+import { assertStorable } from '../../../src/store/postgres/binary-array.ts';
 
 // PostgreSQL's types and NOT NULL, as far as they reject values that the service could write. Codes are SQLSTATEs.
 

@@ -4,11 +4,12 @@ import type { Json, JsonObject, Uuid } from '../../../src/domain/values.ts';
 import type { ActorRef, RowOutput } from '../../../src/machines/outputs.ts';
 import type { ActorCommit, OutboxKey, PendingOutput } from '../../../src/store/contract.ts';
 import { tableOf } from '../../../src/store/postgres/actor-tables.ts';
-import { assertStorable } from '../../../src/store/postgres/json-array.ts';
+import { assertStorable } from '../../../src/store/postgres/binary-array.ts';
 import type { CommittedBatch } from '../committed-batch.ts';
 import { nextAuditPosition } from './audit-chain.ts';
 import { bigint, boolean, type Column, indexedText, integer, refuse, text, uuid } from './columns.ts';
 import { type ActorRow, actorKey, type KeyRow, type MemoryDatabase, type Tables } from './database.ts';
+import { samplesKey } from './history.ts';
 import { idempotencyKey, putIdempotency } from './idempotency.ts';
 
 /**
@@ -134,8 +135,16 @@ function checkRow(tables: Tables, { ref, columns }: ActorRow): void {
 }
 
 /** All effects of an actor's commit except its outputs and its stored response. */
-function applyEffects(tables: Tables, { ref, journal, timers, rows }: ActorCommit, row: ActorRow): void {
+function applyEffects(
+  tables: Tables,
+  { ref, version, journal, timers, rows, samples }: ActorCommit,
+  row: ActorRow,
+): void {
   const key = actorKey(ref);
+  if (samples !== null && ref.kind === 'device') {
+    const { tenantId } = row;
+    tables.samples.set(samplesKey(ref.id, version), { deviceId: ref.id, tenantId, version, ...samples });
+  }
   if (journal.length > 0) {
     const before = tables.journal.get(key) ?? [];
     for (const [n, { version }] of journal.entries()) {

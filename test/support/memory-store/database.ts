@@ -27,6 +27,7 @@ import type {
   User,
 } from '../../../src/store/contract.ts';
 import type { FirmwareKeyRow } from './firmware-signing.ts';
+import type { HistoryPositionRow, MergedSegmentRow, SamplesRow, SegmentRow } from './history.ts';
 import { Table, UndoLog } from './table.ts';
 
 /** An actor's row: its complete context, and the columns that queries need. */
@@ -72,6 +73,15 @@ const tables = (undo: UndoLog) => ({
   manifests: new Table<Manifest>(undo),
   /** By `tenant/tag/device`. */
   deviceTags: new Table<{ tenantId: Uuid; tag: string; deviceId: Uuid }>(undo),
+  /** By `device/version`. */
+  samples: new Table<SamplesRow>(undo),
+  /** By device. */
+  historyPositions: new Table<HistoryPositionRow>(undo),
+  /** By device, property and day, and version. */
+  historyParts: new Table<SegmentRow>(undo),
+  /** By device, property and day, as the next one. */
+  historySegments: new Table<MergedSegmentRow>(undo),
+  historyRollups: new Table<MergedSegmentRow>(undo),
   presence: new Table<PresenceRow>(undo),
   /** By device, newest first. */
   deviceConnections: new Table<readonly ConnectionEvent[]>(undo),

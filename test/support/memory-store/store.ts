@@ -12,6 +12,7 @@ import { deviceCaStore } from './device-cas.ts';
 import { deviceStore } from './devices.ts';
 import { firmwareStore } from './firmware.ts';
 import { firmwareSigningStore } from './firmware-signing.ts';
+import { historyStore } from './history.ts';
 import { idempotencyStore } from './idempotency.ts';
 import { identityStore } from './identity.ts';
 import { inspectionStore } from './inspection.ts';
@@ -53,6 +54,7 @@ export function openMemoryStore(database: MemoryDatabase, options: MemoryStoreOp
     deviceCas: deviceCaStore(session),
     firmwareSigning: firmwareSigningStore(session),
     artifactFiles: memoryArtifactFiles(session),
+    history: historyStore(session),
     audit: auditStore(session),
     auditChain: auditChainStore(session),
     inspection: inspectionStore(session),

@@ -181,10 +181,16 @@ function commitOf(model: StoreModel, kind: ActorKind, generated: Parts): ActorCo
     })),
     timers: { set: input.timers.map((one) => ({ ...one, ref, event: 'over' })), clear: [...input.clear] },
     rows: rowsOf(model, ref, input),
+    samples: kind === 'device' && input.outbox === 0 ? samplesOf(input) : null,
     idempotency: input.answer === null ? null : answerOf(model, input.answer),
     delivered: input.delivered.map(([n, version, at]) => deliveredOf(model, n, version, at)),
   };
 }
+
+const samplesOf = ({ n, expiresAt }: Parts) => {
+  const at = Math.abs(expiresAt);
+  return { at, text: JSON.stringify([[at, at - n, n, { level: n, deep: { on: n > 1 } }]]) };
+};
 
 const deliveredOf = (model: StoreModel, n: number, version: number, at: number): OutboxKey => ({
   from: { kind: 'command', id: model.id('command', n) },

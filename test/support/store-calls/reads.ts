@@ -1,5 +1,6 @@
 import type { KeyRestriction } from '../../../src/domain/key-restriction.ts';
 import { shardOf } from '../../../src/domain/shards.ts';
+import { NIL_UUID } from '../../../src/domain/uuid.ts';
 import type { ActorKind } from '../../../src/machines/outputs.ts';
 import type { DeviceFilter, Page, Position, Store } from '../../../src/store/contract.ts';
 import { type Call, comparable, DAY, ids, refsOf, type StoreModel, sizes, sorted } from './model.ts';
@@ -62,6 +63,8 @@ const actors: Record<string, Read> = {
       kinds.flatMap((kind) => refsOf(model, kind)),
       (ref) => actors.journal(ref, 3, 4),
     ),
+  reports: ({ history }, model) => each(ids(model, 'device', sizes.device), (id) => history.tail(id, 3, MAX)),
+  backlogs: async ({ history }, model) => own(model, (await history.backlogs(NIL_UUID, MAX, 2)).backlogs),
   timers: async ({ actors }, model) => sorted(actors.dueTimers(3 * DAY, MAX).then((all) => own(model, all))),
   nextTimerAt: ({ actors }) => actors.nextTimerAt(),
   shards: ({ actors }, model) =>

@@ -1,4 +1,5 @@
 import { getDeviceActivity } from '../../../operations/devices/device-activity.ts';
+import { getDeviceHistory } from '../../../operations/devices/device-history.ts';
 import { keyHistory, reinstateDevice, revokeDevice, rotateSecret } from '../../../operations/devices/device-keys.ts';
 import { registerDevice } from '../../../operations/devices/device-registration.ts';
 import { deleteDevice, getDevice, listDevices, patchDevice } from '../../../operations/devices/devices.ts';
@@ -11,6 +12,7 @@ export const deviceRoutes: Route[] = [
   { method: 'GET', path: '/tags', operation: listTags, success: 200 },
   { method: 'GET', path: '/devices/{id}', operation: getDevice, success: 200 },
   { method: 'GET', path: '/devices/{id}/activity', operation: getDeviceActivity, success: 200 },
+  { method: 'GET', path: '/devices/{id}/history', operation: getDeviceHistory, success: 200 },
   { method: 'PATCH', path: '/devices/{id}', operation: patchDevice, success: 200 },
   { method: 'DELETE', path: '/devices/{id}', operation: deleteDevice, success: 204 },
   { method: 'POST', path: '/device/{id}/rotate-secret', operation: rotateSecret, success: 200 },

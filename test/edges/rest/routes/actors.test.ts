@@ -206,7 +206,7 @@ describe('an actor', () => {
           fixedUnchanged: false,
           since: stored.since,
         },
-        ...{ journal: [], outbox: [], rows: [] },
+        ...{ journal: [], outbox: [], rows: [], samples: null },
         columns: { device_type: 'x', revoked: false, deleted: false, online: false, created_at: 1 },
         ...{ timers: { set: [], clear: [] }, idempotency: null, delivered: [] },
       },

@@ -1,0 +1,158 @@
+import type { EpochMs, Milliseconds } from '../values.ts';
+import type { Sample, SampleValue } from './sample.ts';
+
+/** The numbers among the samples of a bucket. */
+export interface NumberSummary {
+  count: number;
+  min: number;
+  max: number;
+  sum: number;
+}
+
+/** The samples of a series in one interval, rolled up. */
+export interface Bucket {
+  start: EpochMs;
+  /** Number of samples. 0 for an interval in which a state of an earlier one lasted. */
+  count: number;
+  numbers: NumberSummary | null;
+  last: SampleValue | null;
+  /** From the start to the first sample. */
+  head: Milliseconds;
+  /** How long each text or boolean lasted after the first sample; null for all states but the `MAX_STATES` longest. */
+  states: StateTime[];
+}
+
+export type StateTime = [state: State | null, lasted: Milliseconds];
+export type State = boolean | string;
+
+/** Number of states whose times are kept for a bucket. */
+export const MAX_STATES = 16;
+
+/** A text or boolean is a state that lasts until the next sample; a number is none. */
+export const stateOf = (value: SampleValue | null): State | null => (typeof value === 'number' ? null : value);
+
+/**
+ * Rolls up samples in their order, for intervals of `step`. A bucket does not depend on earlier ones, so that a late sample
+ * changes only its own: the state at its start is that of `last` of an earlier bucket. The last state ends at `until`.
+ */
+export function rollUp(samples: readonly Sample[], step: Milliseconds, until = Number.POSITIVE_INFINITY): Bucket[] {
+  const buckets: Bucket[] = [];
+  let from = 0;
+  while (from < samples.length) {
+    const start = floorTo((samples[from] as Sample).time, step);
+    let to = from + 1;
+    while (to < samples.length && (samples[to] as Sample).time < start + step) to += 1;
+    buckets.push(bucketOf(samples, from, to, start, Math.min(start + step, until)));
+    from = to;
+  }
+  return buckets;
+}
+
+export const floorTo = (time: EpochMs, step: Milliseconds): EpochMs => Math.floor(time / step) * step;
+
+function bucketOf(samples: readonly Sample[], from: number, to: number, start: EpochMs, end: EpochMs): Bucket {
+  const times = new Map<State, Milliseconds>();
+  let numbers: NumberSummary | null = null;
+  for (let n = from; n < to; n += 1) {
+    const { time, value } = samples[n] as Sample;
+    if (typeof value === 'number') numbers = addNumber(numbers, value);
+    else {
+      const next = n + 1 < to ? (samples[n + 1] as Sample).time : Math.max(end, time);
+      times.set(value, (times.get(value) ?? 0) + next - time);
+    }
+  }
+  const head = (samples[from] as Sample).time - start;
+  return { start, count: to - from, numbers, last: (samples[to - 1] as Sample).value, head, states: longest(times) };
+}
+
+function addNumber(numbers: NumberSummary | null, value: number): NumberSummary {
+  if (numbers === null) return { count: 1, min: value, max: value, sum: value };
+  numbers.count += 1;
+  if (value < numbers.min) numbers.min = value;
+  if (value > numbers.max) numbers.max = value;
+  numbers.sum += value;
+  return numbers;
+}
+
+/** The longest states, longest first, and the total of the others. */
+function longest(times: ReadonlyMap<State | null, Milliseconds>): StateTime[] {
+  const others = times.get(null) ?? 0;
+  const named = [...times].filter(([state]) => state !== null);
+  named.sort(([one, a], [other, b]) => b - a || (String(one) < String(other) ? -1 : 1));
+  const rest = named.slice(MAX_STATES).reduce((sum, [, lasted]) => sum + lasted, others);
+  return rest === 0 ? named.slice(0, MAX_STATES) : [...named.slice(0, MAX_STATES), [null, rest]];
+}
+
+/** A bucket that is being merged. */
+interface OpenBucket extends Omit<Bucket, 'states'> {
+  times: Map<State | null, Milliseconds>;
+}
+
+/** Merges buckets in their order into those of a longer step, and adds the states that last from one to the next. */
+export class BucketMerger {
+  readonly #step: Milliseconds;
+  readonly #from: EpochMs;
+  readonly #buckets: OpenBucket[] = [];
+  /** The state at `#until`. */
+  #state: State | null = null;
+  /** The end of what has been merged. */
+  #until: EpochMs;
+
+  /** Buckets before `from` determine the state at `from` alone. `from` is a multiple of `step`. */
+  constructor(step: Milliseconds, from: EpochMs) {
+    this.#step = step;
+    this.#from = from;
+    this.#until = from;
+  }
+
+  /** `end`: of the bucket, or of its last state. */
+  add(bucket: Bucket, end: EpochMs): void {
+    const { start, head, last, count, numbers } = bucket;
+    if (start >= this.#from) {
+      this.#carry(start + head);
+      const open = this.#at(start);
+      if (open.count === 0) open.head = start + head - open.start;
+      open.count += count;
+      if (numbers !== null) open.numbers = mergeNumbers(open.numbers, numbers);
+      open.last = last;
+      for (const [state, lasted] of bucket.states) open.times.set(state, (open.times.get(state) ?? 0) + lasted);
+      this.#until = Math.max(this.#until, end);
+    }
+    this.#state = stateOf(last);
+  }
+
+  /** The buckets; the last state lasts until `until`. */
+  finish(until: EpochMs): Bucket[] {
+    this.#carry(until);
+    return this.#buckets.map(({ times, ...bucket }) => ({ ...bucket, states: longest(times) }));
+  }
+
+  /** Adds the current state to all intervals up to `to`. */
+  #carry(to: EpochMs): void {
+    while (this.#state !== null && this.#until < to) {
+      const open = this.#at(this.#until);
+      const end = Math.min(open.start + this.#step, to);
+      open.times.set(this.#state, (open.times.get(this.#state) ?? 0) + end - this.#until);
+      this.#until = end;
+    }
+  }
+
+  #at(time: EpochMs): OpenBucket {
+    const start = floorTo(time, this.#step);
+    const last = this.#buckets.at(-1);
+    if (last?.start === start) return last;
+    const open: OpenBucket = { start, count: 0, numbers: null, last: null, head: 0, times: new Map() };
+    this.#buckets.push(open);
+    return open;
+  }
+}
+
+const mergeNumbers = (one: NumberSummary | null, other: NumberSummary): NumberSummary =>
+  one === null
+    ? { ...other }
+    : {
+        count: one.count + other.count,
+        min: Math.min(one.min, other.min),
+        max: Math.max(one.max, other.max),
+        sum: one.sum + other.sum,
+      };

@@ -1,0 +1,119 @@
+import { deflateRaw, inflateRawSync } from 'node:zlib';
+import type { Json } from '../values.ts';
+
+/*
+ * Columns of a series as compressed JSON. Neighbouring values are similar, so numbers are stored as differences, which are
+ * small integers, and texts as indexes of a list.
+ */
+
+/** Decimal places up to which numbers are stored as differences of integers. */
+const MAX_PLACES = 6;
+/** Differences of integers below it are exact. */
+const MAX_SCALED = 2 ** 52;
+
+/** `[places, first, difference, …]` with numbers that have few decimal places, otherwise the numbers themselves. */
+type PackedNumbers = { d: number[] } | { n: number[] };
+/** Values of any type: distinct values and the index of each. */
+type PackedValues = PackedNumbers | { u: Json[]; i: number[] };
+
+export function packNumbers(values: readonly number[]): PackedNumbers {
+  const places = placesOf(values);
+  if (places === null) return { n: [...values] };
+  const scale = 10 ** places;
+  let before = 0;
+  const differences = values.map((value) => {
+    const scaled = Math.round(value * scale);
+    const difference = scaled - before;
+    before = scaled;
+    return difference;
+  });
+  return { d: [places, ...differences] };
+}
+
+/** The least number of decimal places with which all values are exact; null if there is none. */
+function placesOf(values: readonly number[]): number | null {
+  let places = 0;
+  for (const value of values) {
+    while (!isExact(value, 10 ** places)) {
+      places += 1;
+      if (places > MAX_PLACES) return null;
+    }
+  }
+  // With more places an earlier value may be too large.
+  const scale = 10 ** places;
+  return values.every((value) => isExact(value, scale)) ? places : null;
+}
+
+function isExact(value: number, scale: number): boolean {
+  const scaled = Math.round(value * scale);
+  return Math.abs(scaled) < MAX_SCALED && scaled / scale === value;
+}
+
+export function unpackNumbers(packed: PackedNumbers): number[] {
+  if ('n' in packed) return packed.n;
+  const [places = 0, ...differences] = packed.d;
+  const scale = 10 ** places;
+  let scaled = 0;
+  for (let n = 0; n < differences.length; n += 1) {
+    scaled += differences[n] as number;
+    differences[n] = scaled / scale;
+  }
+  return differences;
+}
+
+export function packValues<T extends Json>(values: readonly T[]): PackedValues {
+  if (values.every((value) => typeof value === 'number')) return packNumbers(values as readonly number[]);
+  const indexes = new Map<T, number>();
+  const i = values.map((value) => {
+    const index = indexes.get(value) ?? indexes.size;
+    indexes.set(value, index);
+    return index;
+  });
+  return { u: [...indexes.keys()], i };
+}
+
+export function unpackValues<T extends Json>(packed: PackedValues): T[] {
+  if (!('u' in packed)) return unpackNumbers(packed) as T[];
+  return packed.i.map((index) => packed.u[index] as T);
+}
+
+/** Times in ascending order: differences of differences, which are small for regular times. */
+export function packTimes(times: readonly number[]): number[] {
+  let before = 0;
+  let step = 0;
+  return times.map((time) => {
+    const difference = time - before;
+    const change = difference - step;
+    before = time;
+    step = difference;
+    return change;
+  });
+}
+
+export function unpackTimes(packed: readonly number[]): number[] {
+  let time = 0;
+  let step = 0;
+  return packed.map((change) => {
+    step += change;
+    time += step;
+    return time;
+  });
+}
+
+/** The first byte of a compressed text: the version of the format. */
+const FORMAT = 1;
+
+/** On another thread: a day with a sample each second takes tens of milliseconds. */
+export const compress = (columns: object): Promise<Buffer> =>
+  new Promise((resolve, reject) => {
+    deflateRaw(JSON.stringify(columns), (error, bytes) => {
+      if (error) reject(error);
+      else resolve(Buffer.concat([Buffer.of(FORMAT), bytes]));
+    });
+  });
+
+/** Throws if the bytes have another format, which only a newer build writes. */
+export function decompress<Columns>(bytes: Uint8Array): Columns {
+  if (bytes[0] !== FORMAT) throw new Error(`unknown format ${bytes[0]} of a history segment`);
+  return JSON.parse(inflateRawSync(bytes.subarray(1)).toString()) as Columns;
+}

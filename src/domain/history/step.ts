@@ -1,0 +1,57 @@
+import type { EpochMs, Milliseconds } from '../values.ts';
+import { type RollupStep, rollupSteps } from './rollup.ts';
+
+const units: Readonly<Record<string, Milliseconds>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** An interval as `15m`: a number of seconds, minutes, hours or days. */
+const stepPattern = /^([1-9]\d{0,4})([smhd])$/;
+
+export function readStep(text: string): Milliseconds {
+  const [, count, unit] = stepPattern.exec(text) ?? [];
+  const length = units[unit ?? ''];
+  if (count === undefined || length === undefined) throw new Error(`not a step: ${text}`);
+  return Number(count) * length;
+}
+
+/** The steps that are chosen for a caller who names none, with their texts. */
+const chosenSteps: readonly (readonly [string, Milliseconds])[] = [
+  ...[
+    '1s',
+    '2s',
+    '5s',
+    '10s',
+    '30s',
+    '1m',
+    '2m',
+    '5m',
+    '10m',
+    '15m',
+    '30m',
+    '1h',
+    '2h',
+    '6h',
+    '12h',
+    '1d',
+    '7d',
+    '30d',
+  ],
+].map((text) => [text, readStep(text)] as const);
+
+/** A chart has few more pixels than that. */
+export const CHOSEN_POINTS = 1_000;
+
+/**
+ * The shortest step with at most `CHOSEN_POINTS` intervals between the two times. One below a minute needs samples: it is
+ * chosen only if those of the whole range are retained.
+ */
+export function chooseStep(from: EpochMs, to: EpochMs, samplesFrom: EpochMs): string {
+  const fits = ([, step]: readonly [string, Milliseconds]): boolean =>
+    (to - from) / step <= CHOSEN_POINTS && (step >= rollupSteps['1m'] || from >= samplesFrom);
+  return (chosenSteps.find(fits) ?? chosenSteps.at(-1) ?? ['30d'])[0];
+}
+
+const byLength = Object.entries(rollupSteps).sort(([, one], [, other]) => other - one) as [RollupStep, Milliseconds][];
+
+/** The longest stored roll-up of which the intervals of `step` consist; null: samples are needed. */
+export const rollupFor = (step: Milliseconds): RollupStep | null =>
+  byLength.find(([, length]) => step % length === 0)?.[0] ?? null;

@@ -1,0 +1,148 @@
+import type { RollupStep } from '../../domain/history/rollup.ts';
+import type { OwnedShards } from '../../domain/shards.ts';
+import type { EpochMs, Milliseconds, Uuid } from '../../domain/values.ts';
+
+/** A day as its number since 1970, in UTC. */
+export type Day = number;
+
+/** The reports of one commit that are not compacted yet: JSON text of a list of `StoredReport`. */
+export interface ReportRow {
+  version: number;
+  text: string;
+}
+
+/** What a device has to compact. */
+export interface HistoryBacklog {
+  deviceId: Uuid;
+  tenantId: Uuid;
+  /** The device was deleted, and its history was not yet. */
+  deleted: boolean;
+  /** Number of rows with reports, up to `maxRows`. */
+  rows: number;
+  /** When the oldest of them was received; null without one. */
+  oldest: EpochMs | null;
+  /** The earliest day whose segments are not merged; null if all are. */
+  openFrom: Day | null;
+}
+
+/** The oldest reports of a device that are not compacted. */
+export interface ReportTail {
+  /** The version up to which reports are compacted. */
+  version: number;
+  rows: ReportRow[];
+  /** The number of samples that days which are not merged have already. */
+  open: Pick<SegmentRow, 'property' | 'day' | 'samples'>[];
+}
+
+/** A segment: encoded samples of one property and day. */
+export interface SegmentRow {
+  property: string;
+  day: Day;
+  samples: number;
+  body: Uint8Array;
+}
+
+/** Segments of reports, and the position after them. */
+export interface Compaction {
+  deviceId: Uuid;
+  tenantId: Uuid;
+  /** The position that the reports were read at. */
+  from: number;
+  to: number;
+  segments: readonly SegmentRow[];
+}
+
+/** A property of a day whose segments are not merged, and the version up to which they have its samples. */
+export interface OpenSeries {
+  property: string;
+  day: Day;
+  part: number;
+}
+
+/** Encoded samples of a day, which has those up to the version `part`. */
+export interface StoredSegment {
+  day: Day;
+  part: number;
+  body: Uint8Array;
+}
+
+/** All samples of a property and day as one segment, with its roll-ups. */
+export interface MergedDay extends OpenSeries {
+  deviceId: Uuid;
+  tenantId: Uuid;
+  samples: number;
+  body: Uint8Array;
+  rollups: Readonly<Record<RollupStep, Uint8Array>>;
+}
+
+export interface SeriesRange {
+  from: Day;
+  to: Day;
+}
+
+/** The stored history of a property as of one moment. */
+export interface SeriesRows {
+  /** One for each day, in their order: roll-ups, or all samples of merged days if no step was requested. */
+  days: StoredSegment[];
+  /** The daily roll-up of the last day before the range. */
+  before: StoredSegment | null;
+  /** Samples that are not merged, up to the last day of the range. */
+  parts: StoredSegment[];
+  /** Reports that are not compacted. */
+  tail: ReportRow[];
+  /** False if there are more than `MAX_TAIL_BYTES` of such reports; `tail` is empty then. */
+  complete: boolean;
+}
+
+/** Reports that are not compacted, of one device: so many are read at most. */
+export const MAX_TAIL_BYTES = 8 * 1024 * 1024;
+
+/** The time of a sample and that of its receipt differ by less: the clocks of device, service and database together. */
+export const MAX_DEVICE_SKEW_MS: Milliseconds = 600_000;
+
+/** The current day, and the first ones of which samples and roll-ups are retained. */
+export interface HistoryDays {
+  today: Day;
+  samplesFrom: Day;
+  rollupsFrom: Day;
+}
+
+/** History of devices: reports, their compaction, and series. See docs/decisions/0067. */
+export interface HistoryStore {
+  /** The devices after `after` by id that have something to compact, merge or delete; the last ones if `next` is null. */
+  backlogs(
+    after: Uuid,
+    limit: number,
+    maxRows: number,
+    shards?: OwnedShards,
+  ): Promise<{ backlogs: HistoryBacklog[]; next: Uuid | null }>;
+  /** At least one row, and otherwise at most `maxRows` with `maxBytes`. */
+  tail(deviceId: Uuid, maxRows: number, maxBytes: number): Promise<ReportTail>;
+  /** False, and nothing is stored, if the position of the device is no longer `from`. */
+  compact(compaction: Compaction): Promise<boolean>;
+  /** The series of days before `before` that are not merged, by day and property. */
+  openSeries(deviceId: Uuid, before: Day): Promise<OpenSeries[]>;
+  /** The segments of a property and day, without those that a merged one contains. */
+  segments(deviceId: Uuid, property: string, day: Day): Promise<StoredSegment[]>;
+  /** Replaces the segment and the roll-ups of the day, unless those stored have samples of a later version. */
+  merge(merged: MergedDay): Promise<void>;
+  /** All days before `before` are merged; without effect if the position has moved since `version`. */
+  closeDays(deviceId: Uuid, tenantId: Uuid, version: number, before: Day): Promise<void>;
+  /** Deletes everything of a deleted device. */
+  deleteDevice(deviceId: Uuid, tenantId: Uuid): Promise<void>;
+  /** Null as `step`: samples. */
+  series(
+    tenantId: Uuid,
+    deviceId: Uuid,
+    property: string,
+    range: SeriesRange,
+    step: RollupStep | null,
+  ): Promise<SeriesRows>;
+  /** Makes the partitions of the next days, and returns how many. Throws if a table is in use; call again later. */
+  makePartitions(today: Day): Promise<number>;
+  /**
+   * Drops the partitions with expired samples and roll-ups, and those with reports that were received before
+   * `compactedBefore`. Returns how many. Throws if a table is in use; call again later.
+   */
+  dropPartitions(days: HistoryDays, compactedBefore: EpochMs): Promise<number>;
+}

@@ -1,0 +1,253 @@
+import type { RollupStep } from '../../domain/history/rollup.ts';
+import { shardInSql, shardOf } from '../../domain/shards.ts';
+import type { Uuid } from '../../domain/values.ts';
+import {
+  type HistoryBacklog,
+  type HistoryStore,
+  MAX_DEVICE_SKEW_MS,
+  MAX_TAIL_BYTES,
+  type OpenSeries,
+  type ReportRow,
+  type ReportTail,
+  type StoredSegment,
+} from '../contract/history.ts';
+import { DataRefused, StoreUnavailable } from '../contract.ts';
+import { binaryArray } from './binary-array.ts';
+import type { Database, SqlValue } from './database.ts';
+import { FENCED, type Fence, fenceExpression } from './fence.ts';
+import { dropPartitions, makePartitions } from './history-partitions.ts';
+import { inShards, shardArray } from './shard-condition.ts';
+
+/** The column of each step in `history_rollups`. */
+const rollupColumns: Readonly<Record<RollupStep, string>> = {
+  '1m': 'minutes',
+  '15m': 'quarters',
+  '1h': 'hours',
+  '1d': 'days',
+};
+
+const MOVED = 'the history position of the device has moved';
+
+const positionOf = '(select version from history_positions where device_id = $1)';
+
+/** A segment of a day that is not merged, or whose samples came later. */
+const unmergedParts = `from history_parts p where p.device_id = $1 and not exists (
+  select from history_rollups r where r.device_id = p.device_id and r.property = p.property and r.day = p.day
+    and r.part >= p.part)`;
+
+interface SeriesRow {
+  kind: 'day' | 'before' | 'part' | 'tail' | 'more';
+  day: number | null;
+  part: number | null;
+  body: Uint8Array | null;
+  report: string | null;
+}
+
+const seriesQuery = (step: RollupStep | null): string => `with
+  tail as materialized (
+    select version, body, sum(octet_length(body)) over (order by version) as total from samples
+    where device_id = $1 and version > coalesce(${positionOf}, 0) and at < ($4::bigint + 1) * 86400000 + ${MAX_DEVICE_SKEW_MS}),
+  more as (select exists (select from tail where total > ${MAX_TAIL_BYTES}) as more)
+  select 'day' as kind, day, part, ${step === null ? 'body' : rollupColumns[step]} as body, null as report
+    from ${step === null ? 'history_segments' : 'history_rollups'}
+    where device_id = $1 and property = $2 and day between $3 and $4
+  union all (select 'before', day, part, days, null from history_rollups
+    where device_id = $1 and property = $2 and day < $3 order by day desc limit 1)
+  union all select 'part', day, part, body, null ${unmergedParts} and p.property = $2 and p.day <= $4
+  union all select 'tail', null, version, null, body from tail where not (select more from more)
+  union all select 'more', null, null, null, null from more where more`;
+
+export const historyStore = (database: Database, fence: Fence | null): HistoryStore => {
+  const checks = new FencedWrites(database, fence);
+  return {
+    async backlogs(after, limit, maxRows, shards) {
+      const owned = inShards(shards, shardInSql('d.tenant_id'), 4);
+      const rows = await database.read<HistoryBacklog & { known: boolean }>({
+        name: `history_backlogs${owned.suffix}`,
+        text: `select d.id as "deviceId", d.tenant_id as "tenantId", d.deleted, p.device_id is not null as known,
+            p.open_from as "openFrom", t.rows::integer, t.oldest
+          from (select id, tenant_id, deleted from devices d where id > $1${owned.condition} order by id limit $2) as d
+          left join history_positions p on p.device_id = d.id
+          cross join lateral (select count(*) as rows, min(at) as oldest from (
+            select at from samples s where s.device_id = d.id and s.version > coalesce(p.version, 0)
+            order by s.version limit $3) as first) as t
+          order by d.id`,
+        values: [after, limit, maxRows, ...owned.values],
+      });
+      const backlogs = rows
+        .filter(({ rows: waiting, openFrom, deleted, known }) => waiting > 0 || openFrom !== null || (deleted && known))
+        .map(({ known: _, ...backlog }) => backlog);
+      return { backlogs, next: rows.length < limit ? null : (rows.at(-1)?.deviceId ?? null) };
+    },
+
+    async tail(deviceId, maxRows, maxBytes) {
+      const [position] = await database.read<Pick<ReportTail, 'version' | 'open'>>({
+        name: 'history_position',
+        text: `select coalesce(${positionOf}, 0) as version,
+          coalesce((select jsonb_agg(to_jsonb(s)) from (
+            select property, day, sum(samples)::integer as samples ${unmergedParts} group by property, day) as s), '[]') as open`,
+        values: [deviceId],
+      });
+      const { version = 0, open = [] } = position ?? {};
+      const rows = await database.read<ReportRow>({
+        name: 'history_tail',
+        text: `select version, body as text from (
+            select version, body, sum(octet_length(body)) over (order by version) - octet_length(body) as before from (
+              select version, body from samples where device_id = $1 and version > $2 order by version limit $3) as first) as sized
+          where before < $4 order by version`,
+        values: [deviceId, version, maxRows, maxBytes],
+      });
+      return { version, open, rows };
+    },
+
+    compact: ({ deviceId, tenantId, from, to, segments }) =>
+      checks.write('history_compact', tenantId, {
+        text: `given as (select * from unnest($4::text[], $5::integer[], $6::integer[], $7::bytea[])
+            as g(property, day, samples, body)),
+          moved as (
+            insert into history_positions as p (device_id, tenant_id, version, open_from)
+            select $1, $2, $3, (select min(day) from given) where $8::bigint = 0 or ${positionOf} is not null
+            on conflict (device_id) do update
+              set version = excluded.version, open_from = least(p.open_from, excluded.open_from)
+            where p.version = $8 returning device_id),
+          stored as (
+            insert into history_parts (device_id, property, day, part, tenant_id, samples, body)
+            select $1, property, day, $3, $2, samples, body from given)
+          select case when not exists (select from moved) then refuse('${MOVED}') end as moved`,
+        values: [
+          ...[deviceId, tenantId, to],
+          segments.length === 0
+            ? '{}'
+            : binaryArray(
+                'text',
+                segments.map(({ property }) => property),
+              ),
+          `{${segments.map(({ day }) => day).join(',')}}`,
+          `{${segments.map(({ samples }) => samples).join(',')}}`,
+          segments.length === 0
+            ? '{}'
+            : binaryArray(
+                'bytea',
+                segments.map(({ body }) => body),
+              ),
+          from,
+        ],
+      }),
+
+    openSeries: (deviceId, before) =>
+      database.read<OpenSeries>({
+        name: 'history_open_series',
+        text: `select property, day, max(part) as part ${unmergedParts} and p.day < $2
+          group by property, day order by day, property`,
+        values: [deviceId, before],
+      }),
+
+    segments: (deviceId, property, day) =>
+      database.read<StoredSegment>({
+        name: 'history_segments_of',
+        text: `select day, part, body from history_segments where device_id = $1 and property = $2 and day = $3
+          union all select day, part, body ${unmergedParts} and p.property = $2 and p.day = $3`,
+        values: [deviceId, property, day],
+      }),
+
+    async merge({ deviceId, tenantId, property, day, part, samples, body, rollups }) {
+      await checks.write('history_merge', tenantId, {
+        text: `kept as (
+            insert into history_segments as s (device_id, property, day, part, tenant_id, samples, body)
+            values ($1, $2, $3, $4, $5, $6, $7)
+            on conflict (device_id, property, day) do update
+              set part = excluded.part, samples = excluded.samples, body = excluded.body where s.part < excluded.part),
+          rolled as (
+            insert into history_rollups as r (device_id, property, day, part, tenant_id, days, hours, quarters, minutes)
+            values ($1, $2, $3, $4, $5, $8, $9, $10, $11)
+            on conflict (device_id, property, day) do update
+              set part = excluded.part, days = excluded.days, hours = excluded.hours, quarters = excluded.quarters,
+                minutes = excluded.minutes where r.part < excluded.part)
+          select null as merged`,
+        values: [
+          ...[deviceId, property, day, part, tenantId, samples],
+          ...[body, rollups['1d'], rollups['1h'], rollups['15m'], rollups['1m']].map((bytes) => Buffer.from(bytes)),
+        ],
+      });
+    },
+
+    async closeDays(deviceId, tenantId, version, before) {
+      await checks.write('history_close_days', tenantId, {
+        text: `closed as (
+            update history_positions set open_from = (
+              select min(day) from history_parts where device_id = $1 and day >= $3)
+            where device_id = $1 and version = $2)
+          select null as closed`,
+        values: [deviceId, version, before],
+      });
+    },
+
+    async deleteDevice(deviceId, tenantId) {
+      await checks.write('history_delete_device', tenantId, {
+        text: `${['samples', 'history_parts', 'history_segments', 'history_rollups', 'history_positions']
+          .map((table) => `${table}_gone as (delete from ${table} where device_id = $1)`)
+          .join(', ')}
+          select null as deleted`,
+        values: [deviceId],
+      });
+    },
+
+    async series(tenantId, deviceId, property, { from, to }, step) {
+      const rows = await database.read<SeriesRow>({
+        name: `history_series_${step ?? 'samples'}`,
+        scope: { tenantId },
+        text: seriesQuery(step),
+        values: [deviceId, property, from, to],
+      });
+      const segmentsOf = (kind: SeriesRow['kind']): StoredSegment[] =>
+        rows.flatMap(({ kind: own, day, part, body }) =>
+          own === kind && day !== null && part !== null && body !== null ? [{ day, part, body }] : [],
+        );
+      const tail = rows.flatMap(({ report, part: version }) =>
+        report !== null && version !== null ? [{ version, text: report }] : [],
+      );
+      return {
+        days: segmentsOf('day').sort((one, other) => one.day - other.day),
+        before: segmentsOf('before')[0] ?? null,
+        parts: segmentsOf('part'),
+        tail: tail.sort((one, other) => one.version - other.version),
+        complete: !rows.some(({ kind }) => kind === 'more'),
+      };
+    },
+
+    makePartitions: (today) => makePartitions(database, today),
+    dropPartitions: (days, compactedBefore) => dropPartitions(database, days, compactedBefore),
+  };
+};
+
+/** Statements that change nothing unless this process still owns the shard of the tenant. */
+class FencedWrites {
+  readonly #database: Database;
+  readonly #fence: Fence | null;
+
+  constructor(database: Database, fence: Fence | null) {
+    this.#database = database;
+    this.#fence = fence;
+  }
+
+  /** `text`: common table expressions and a query of one column. False if it refused because of the position. */
+  async write(
+    name: string,
+    tenantId: Uuid,
+    { text, values }: { text: string; values: readonly SqlValue[] },
+  ): Promise<boolean> {
+    const fence = this.#fence;
+    const fenced = fence === null ? '' : `, ${fenceExpression(fence, values.length + 1)}`;
+    const shards = fence?.allShardsEpoch === null ? [shardArray([shardOf(tenantId)])] : [];
+    try {
+      await this.#database.write({ name, text: `with ${text}${fenced}`, values: [...values, ...shards] });
+      return true;
+    } catch (error) {
+      if (!(error instanceof DataRefused)) throw error;
+      if (error.message === MOVED) return false;
+      if (error.message !== FENCED) throw error;
+      fence?.refused(FENCED);
+      throw new StoreUnavailable(FENCED);
+    }
+  }
+}

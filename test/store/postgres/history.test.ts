@@ -1,0 +1,143 @@
+import { beforeEach, expect, it } from 'vitest';
+import { dayOf } from '../../../src/domain/history/report-collector.ts';
+import { newId } from '../../support/actor-commits.ts';
+import { type TestClock, testClock } from '../../support/clock.ts';
+import { bucketsOf, compactionOf, DAY, HOUR, MINUTE, ReportingDevice, summaryOf } from '../../support/history-model.ts';
+import { eachStore } from '../../support/store.ts';
+
+const START = Date.UTC(2026, 2, 1);
+
+eachStore('history of devices', (backend) => {
+  let clock: TestClock;
+  let device: ReportingDevice;
+  const store = () => backend().store;
+  beforeEach(async () => {
+    clock = testClock(START);
+    device = new ReportingDevice(store());
+    await device.register();
+  });
+  const sweep = () => compactionOf(store(), clock).sweep();
+
+  /** A report a minute, with two leaves. */
+  async function reportFrom(from: number, count: number): Promise<void> {
+    for (let n = 0; n < count; n += 1) {
+      const at = from + n * MINUTE;
+      await device.report(at, { values: { level: 20 + (n % 7) / 10, on: n % 3 === 0 } });
+    }
+  }
+  const expectAll = async (to: number) => {
+    for (const property of ['level', 'on']) {
+      expect(await device.read(property, START, to)).toEqual(device.seriesOf(property));
+      for (const step of [30_000, MINUTE, 7 * MINUTE, 15 * MINUTE, HOUR, DAY]) {
+        const { buckets } = await device.buckets(property, START, to, step);
+        expect(buckets.map(summaryOf), `${property} ${step}`).toEqual(
+          bucketsOf(device.seriesOf(property), START, to, step),
+        );
+      }
+    }
+  };
+
+  it('is readable as soon as it is stored, after it was compacted, and after its day was merged', async () => {
+    await reportFrom(START, 40);
+    const to = START + 2 * DAY;
+    await expectAll(to);
+    await reportFrom(START + DAY - 5 * MINUTE, 10);
+    await expectAll(to);
+    clock.set(START + DAY + HOUR);
+    await sweep();
+    expect((await store().history.tail(device.id, 10, 1_000)).rows).toEqual([]);
+    expect(await store().history.openSeries(device.id, dayOf(START) + 9)).toHaveLength(2);
+    await expectAll(to);
+    clock.set(START + 2 * DAY + HOUR);
+    await sweep();
+    expect(await store().history.openSeries(device.id, dayOf(START) + 9)).toEqual([]);
+    await expectAll(to);
+    expect((await device.buckets('level', START, to, 7 * MINUTE)).source).toBe('1m');
+    expect((await device.buckets('level', START, to, DAY)).source).toBe('1d');
+  });
+
+  it('has each sample once, wherever compaction ends', async () => {
+    await reportFrom(START, 30);
+    const { version, rows } = await store().history.tail(device.id, 10, 100_000);
+    const compaction = { deviceId: device.id, tenantId: device.tenantId, segments: [] };
+    const to = rows.at(-1)?.version ?? 0;
+    expect(rows).toHaveLength(10);
+    expect(await store().history.compact({ ...compaction, from: version + 1, to })).toBe(false);
+    clock.set(START + DAY + HOUR);
+    const one = compactionOf(store(), clock);
+    const other = compactionOf(store(), clock);
+    await Promise.all([one.sweep(), other.sweep()]);
+    expect([one.failures, other.failures]).toEqual([0, 0]);
+    await expectAll(START + DAY);
+    await Promise.all([one.sweep(), other.sweep()]);
+    await expectAll(START + DAY);
+  });
+
+  it('adds a late sample to a merged day', async () => {
+    await reportFrom(START, 20);
+    clock.set(START + DAY + HOUR);
+    await sweep();
+    // As after a step of the clock: otherwise both times differ by minutes at most.
+    await device.report(clock.now(), { time: START + 10 * MINUTE + 1, values: { level: 99, on: true } });
+    clock.set(START + 2 * DAY + HOUR);
+    await sweep();
+    await expectAll(START + DAY);
+    const { buckets } = await device.buckets('level', START, START + DAY, DAY);
+    expect(buckets[0]).toMatchObject({ count: 21, numbers: { max: 99 } });
+  });
+
+  it('has no report of a commit with a version conflict', async () => {
+    await reportFrom(START, 2);
+    await device.reportInConflict(START + 5 * MINUTE);
+    expect(await device.read('level', START, START + DAY)).toHaveLength(2);
+  });
+
+  it('belongs to one tenant and one device', async () => {
+    await reportFrom(START, 3);
+    const range = { from: dayOf(START), to: dayOf(START) };
+    const read = (tenantId: string, id: string) => store().history.series(tenantId, id, 'level', range, null);
+    expect((await read(device.tenantId, device.id)).tail).toHaveLength(3);
+    expect((await read(device.tenantId, newId())).tail).toEqual([]);
+  });
+
+  it('is deleted with its device', async () => {
+    await reportFrom(START, 3);
+    clock.set(START + DAY + HOUR);
+    await sweep();
+    await reportFrom(clock.now(), 2);
+    await device.delete();
+    await sweep();
+    expect((await store().history.tail(device.id, 10, 1_000)).version).toBe(0);
+    expect(await device.read('level', START, START + 3 * DAY)).toEqual([]);
+    expect(await device.buckets('level', START, START + 3 * DAY, DAY)).toEqual({ source: '1d', buckets: [] });
+    const { backlogs } = await store().history.backlogs('00000000-0000-0000-0000-000000000000', 1_000, 1);
+    expect(backlogs.filter(({ deviceId }) => deviceId === device.id)).toEqual([]);
+  });
+
+  it('expires by days: samples first, then roll-ups; what is not compacted stays', async () => {
+    const day = dayOf(START);
+    await store().history.makePartitions(day);
+    expect(await store().history.makePartitions(day)).toBe(0);
+    await reportFrom(START, 5);
+    clock.set(START + DAY + HOUR);
+    await sweep();
+    await reportFrom(clock.now(), 5);
+    const before = await compactionOf(store(), clock).compactedBefore();
+    expect(before).toBe(START + DAY + HOUR);
+    await store().history.dropPartitions({ today: day + 3, samplesFrom: day, rollupsFrom: day }, before);
+    await expectAll(START + 2 * DAY);
+    clock.set(START + 2 * DAY + HOUR);
+    await sweep();
+    await store().history.dropPartitions({ today: day + 3, samplesFrom: day + 1, rollupsFrom: day }, clock.now());
+    expect(await device.read('level', START, START + DAY)).toEqual([]);
+    expect(await device.read('level', START + DAY, START + 2 * DAY)).toHaveLength(5);
+    expect((await device.buckets('level', START, START + 2 * DAY, DAY)).buckets.map(({ count }) => count)).toEqual([
+      5, 5,
+    ]);
+    await store().history.dropPartitions(
+      { today: day + 60, samplesFrom: day + 60, rollupsFrom: day + 60 },
+      clock.now(),
+    );
+    expect((await device.buckets('level', START, START + 2 * DAY, DAY)).buckets).toEqual([]);
+  });
+});

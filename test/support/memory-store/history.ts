@@ -1,0 +1,224 @@
+import type { RollupStep } from '../../../src/domain/history/rollup.ts';
+import { shardOf } from '../../../src/domain/shards.ts';
+import type { EpochMs, Uuid } from '../../../src/domain/values.ts';
+import {
+  type Day,
+  type HistoryStore,
+  MAX_DEVICE_SKEW_MS,
+  MAX_TAIL_BYTES,
+  type MergedDay,
+  type StoredSegment,
+} from '../../../src/store/contract/history.ts';
+import type { Tables } from './database.ts';
+import type { Session } from './session.ts';
+import type { Table } from './table.ts';
+
+/** Reports of one commit. */
+export interface SamplesRow {
+  deviceId: Uuid;
+  tenantId: Uuid;
+  version: number;
+  at: EpochMs;
+  text: string;
+}
+
+export interface HistoryPositionRow {
+  tenantId: Uuid;
+  version: number;
+  openFrom: Day | null;
+}
+
+export interface SegmentRow extends StoredSegment {
+  deviceId: Uuid;
+  tenantId: Uuid;
+  property: string;
+  samples: number;
+}
+
+export interface MergedSegmentRow extends SegmentRow {
+  rollups: Readonly<Record<RollupStep, Uint8Array>>;
+}
+
+const DAY_MS = 86_400_000;
+
+export const samplesKey = (deviceId: Uuid, version: number): string => `${deviceId}/${version}`;
+const dayKey = ({ deviceId, property, day }: Pick<MergedDay, 'deviceId' | 'property' | 'day'>): string =>
+  JSON.stringify([deviceId, property, day]);
+
+const versionOf = (tables: Tables, deviceId: Uuid): number => tables.historyPositions.get(deviceId)?.version ?? 0;
+
+const tailOf = (tables: Tables, deviceId: Uuid): SamplesRow[] =>
+  tables.samples
+    .where((row) => row.deviceId === deviceId && row.version > versionOf(tables, deviceId))
+    .sort((one, other) => one.version - other.version);
+
+/** Segments of days that are not merged. */
+const unmerged = (tables: Tables, deviceId: Uuid): SegmentRow[] =>
+  tables.historyParts
+    .where((row) => row.deviceId === deviceId)
+    .filter((row) => (tables.historyRollups.get(dayKey(row))?.part ?? -1) < row.part);
+
+const segmentOf = ({ day, part, body }: StoredSegment): StoredSegment => ({ day, part, body });
+
+const leastOf = (...days: (Day | null)[]): Day | null =>
+  days.reduce<Day | null>((least, day) => (day === null ? least : Math.min(least ?? day, day)), null);
+
+export const historyStore = (session: Session): HistoryStore => ({
+  backlogs: (after, limit, maxRows, shards) =>
+    session.read(
+      'history.backlogs',
+      [after, limit, maxRows, shards ?? null],
+      (tables, after, limit, maxRows, shards) => {
+        const page = tables.actors
+          .where(
+            ({ ref, tenantId }) => ref.kind === 'device' && (shards === null || shards.includes(shardOf(tenantId))),
+          )
+          .filter(({ ref }) => ref.id > after)
+          .sort((one, other) => (one.ref.id < other.ref.id ? -1 : 1))
+          .slice(0, limit);
+        const backlogs = page.flatMap(({ ref: { id }, tenantId, columns }) => {
+          const tail = tailOf(tables, id).slice(0, maxRows);
+          const position = tables.historyPositions.get(id);
+          const deleted = columns.deleted === true;
+          const openFrom = position?.openFrom ?? null;
+          if (tail.length === 0 && openFrom === null && !(deleted && position !== undefined)) return [];
+          const oldest = tail.length === 0 ? null : Math.min(...tail.map(({ at }) => at));
+          return [{ deviceId: id, tenantId, deleted, openFrom, rows: tail.length, oldest }];
+        });
+        return { backlogs, next: page.length < limit ? null : (page.at(-1)?.ref.id ?? null) };
+      },
+    ),
+
+  tail: (deviceId, maxRows, maxBytes) =>
+    session.read('history.tail', [deviceId, maxRows, maxBytes], (tables, deviceId, maxRows, maxBytes) => {
+      let bytes = 0;
+      const rows = tailOf(tables, deviceId)
+        .slice(0, maxRows)
+        .filter(({ text }) => {
+          const fits = bytes < maxBytes;
+          bytes += Buffer.byteLength(text);
+          return fits;
+        })
+        .map(({ version, text }) => ({ version, text }));
+      const open = new Map<string, { property: string; day: Day; samples: number }>();
+      for (const { property, day, samples } of unmerged(tables, deviceId)) {
+        const key = JSON.stringify([property, day]);
+        open.set(key, { property, day, samples: samples + (open.get(key)?.samples ?? 0) });
+      }
+      return { version: versionOf(tables, deviceId), open: [...open.values()], rows };
+    }),
+
+  compact: (compaction) =>
+    session.write('history.compact', [compaction], (tables, { deviceId, tenantId, from, to, segments }) => {
+      const position = tables.historyPositions.get(deviceId);
+      if ((position?.version ?? 0) !== from) return false;
+      const openFrom = leastOf(position?.openFrom ?? null, ...segments.map(({ day }) => day));
+      tables.historyPositions.set(deviceId, { tenantId: position?.tenantId ?? tenantId, version: to, openFrom });
+      for (const segment of segments) {
+        const row = { deviceId, tenantId, part: to, ...segment };
+        tables.historyParts.set(`${dayKey(row)}/${to}`, row);
+      }
+      return true;
+    }),
+
+  openSeries: (deviceId, before) =>
+    session.read('history.openSeries', [deviceId, before], (tables, deviceId, before) => {
+      const open = new Map<string, { property: string; day: Day; part: number }>();
+      for (const { property, day, part } of unmerged(tables, deviceId)) {
+        const key = JSON.stringify([property, day]);
+        if (day < before) open.set(key, { property, day, part: Math.max(part, open.get(key)?.part ?? 0) });
+      }
+      return [...open.values()].sort((one, other) => one.day - other.day || (one.property < other.property ? -1 : 1));
+    }),
+
+  segments: (deviceId, property, day) =>
+    session.read('history.segments', [deviceId, property, day], (tables, deviceId, property, day) => {
+      const merged = tables.historySegments.get(dayKey({ deviceId, property, day }));
+      const later = unmerged(tables, deviceId).filter((row) => row.property === property && row.day === day);
+      return [...(merged === undefined ? [] : [merged]), ...later].map(segmentOf);
+    }),
+
+  merge: (merged) =>
+    session.write('history.merge', [merged], (tables, merged) => {
+      const key = dayKey(merged);
+      for (const table of [tables.historySegments, tables.historyRollups])
+        if ((table.get(key)?.part ?? -1) < merged.part) table.set(key, merged);
+    }),
+
+  closeDays: (deviceId, tenantId, version, before) =>
+    session.write(
+      'history.closeDays',
+      [deviceId, tenantId, version, before],
+      (tables, deviceId, _tenantId, version, before) => {
+        const position = tables.historyPositions.get(deviceId);
+        if (position?.version !== version) return;
+        const later = tables.historyParts.where((row) => row.deviceId === deviceId && row.day >= before);
+        const openFrom = leastOf(...later.map(({ day }) => day));
+        tables.historyPositions.set(deviceId, { ...position, openFrom });
+      },
+    ),
+
+  deleteDevice: (deviceId, tenantId) =>
+    session.write('history.deleteDevice', [deviceId, tenantId], (tables, deviceId, _tenantId) => {
+      const isOwn = (row: { deviceId: Uuid }) => row.deviceId === deviceId;
+      dropRows(tables.samples, isOwn);
+      dropRows(tables.historyParts, isOwn);
+      dropRows(tables.historySegments, isOwn);
+      dropRows(tables.historyRollups, isOwn);
+      tables.historyPositions.delete(deviceId);
+    }),
+
+  series: (tenantId, deviceId, property, range, step) =>
+    session.read(
+      'history.series',
+      [tenantId, deviceId, property, range, step],
+      (tables, tenantId, deviceId, property, { from, to }, step) => {
+        const isOwn = (row: { tenantId: Uuid; deviceId: Uuid }) =>
+          row.tenantId === tenantId && row.deviceId === deviceId;
+        const isSeries = (row: SegmentRow) => isOwn(row) && row.property === property;
+        const byDay = (one: StoredSegment, other: StoredSegment) => one.day - other.day;
+        const rollups = tables.historyRollups.where(isSeries).sort(byDay);
+        const isInRange = ({ day }: StoredSegment) => day >= from && day <= to;
+        const days =
+          step === null
+            ? tables.historySegments.where(isSeries).filter(isInRange).sort(byDay).map(segmentOf)
+            : rollups.filter(isInRange).map((row) => ({ ...segmentOf(row), body: row.rollups[step] }));
+        const before = rollups.filter(({ day }) => day < from).at(-1);
+        const end = (to + 1) * DAY_MS + MAX_DEVICE_SKEW_MS;
+        const tail = tailOf(tables, deviceId).filter((row) => isOwn(row) && row.at < end);
+        const complete = tail.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0) <= MAX_TAIL_BYTES;
+        return {
+          days,
+          before: before === undefined ? null : { ...segmentOf(before), body: before.rollups['1d'] },
+          parts: unmerged(tables, deviceId)
+            .filter((row) => isSeries(row) && row.day <= to)
+            .map(segmentOf),
+          tail: complete ? tail.map(({ version, text }) => ({ version, text })) : [],
+          complete,
+        };
+      },
+    ),
+
+  makePartitions: (today) => session.write('history.makePartitions', [today], (_tables, _today) => 0),
+
+  // A table has no partitions, so that expired rows are deleted.
+  dropPartitions: (days, compactedBefore) =>
+    session.write('history.dropPartitions', [days, compactedBefore], (tables, days, compactedBefore) => {
+      const { today, samplesFrom, rollupsFrom } = days;
+      const uncompacted = Math.max(Math.floor(compactedBefore / DAY_MS), samplesFrom - 2);
+      const open = leastOf(...[...tables.historyPositions.values()].map(({ openFrom }) => openFrom));
+      return (
+        dropRows(tables.samples, ({ at }) => at < Math.min(uncompacted, today) * DAY_MS) +
+        dropRows(tables.historyParts, ({ day }) => day < Math.min(open ?? today, today - 1)) +
+        dropRows(tables.historySegments, ({ day }) => day < samplesFrom) +
+        dropRows(tables.historyRollups, ({ day }) => day < rollupsFrom)
+      );
+    }),
+});
+
+/** Deletes rows; returns how many. */
+function dropRows<Row>(table: Table<Row>, isDropped: (row: Row) => boolean): number {
+  const dropped = [...table].filter(([, row]) => isDropped(row));
+  for (const [key] of dropped) table.delete(key);
+  return dropped.length;
+}
