@@ -2,6 +2,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
 import { accessibility, openConsolePage, startConsoleService } from '../support/console-page.ts';
+import { register } from '../support/device.ts';
 import type { TestService } from '../support/service.ts';
 
 describe.runIf(hasChromium())('the audit in the console', () => {
@@ -45,6 +46,30 @@ describe.runIf(hasChromium())('the audit in the console', () => {
     await page.getByLabel('Action', { exact: true }).fill('create ws ticket');
     await rows('Create ws ticket').first().waitFor();
     expect(await page.getByLabel('Show sign-ins and tickets of pages').isDisabled()).toBe(true);
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
+  it('does not filter one of two devices of the same name', async () => {
+    const owner = await at.owner();
+    for (let number = 0; number < 2; number++) await register(owner, { name: 'Hall lamp' });
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    // The list has an entry of the newer device only, and the names of the devices come later.
+    await page.route('**/v1/audit?*', (route) =>
+      route.fulfill({ json: { entries: [entry], count: 1, next_cursor: null } }),
+    );
+    const [entry] = (await owner.get('/v1/audit?action=registerDevice&limit=1')).body.entries;
+    const { promise: typed, resolve: continueDevices } = Promise.withResolvers<void>();
+    await page.route('**/v1/devices?*', (route) => typed.then(() => route.continue()));
+    await open('/audit');
+    await page.getByRole('row', { name: /Register device.*Hall lamp/ }).waitFor();
+    const target = page.getByLabel('Target', { exact: true });
+    await target.fill('hall lamp');
+    continueDevices();
+    await page.getByText('Several entries have this name. Choose one from the list.').waitFor();
+    expect(new URL(page.url()).searchParams.has('subject')).toBe(false);
+    await target.fill(`Hall lamp …${entry.subject.slice(-8)}`);
+    await page.waitForURL((url) => url.searchParams.get('subject') === entry.subject);
     expect(browserErrors()).toEqual([]);
     await close();
   });

@@ -1,14 +1,14 @@
 import { useEffect, useId, useRef, useState } from 'react';
-import type { listDevices } from '../../../src/operations/devices/devices.ts';
 import type { listMembers } from '../../../src/operations/identity/members.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { deviceNameOf } from '../devices/device-name.tsx';
+import { useAllDevices } from '../devices/use-all-devices.ts';
 import { useSession } from '../session.tsx';
 import { type ChangeQuery, setFilters } from '../ui/query-filters.ts';
 import { abbreviateId } from '../ui/text-format.ts';
 import { TimeRange } from '../ui/time-range.tsx';
-import { actionNamed, actionTitle, showsPages, subjectNamed, subjectsByTitle } from './audit-names.ts';
+import { actionNamed, actionTitle, namesSeveral, showsPages, subjectNamed, subjectsByTitle } from './audit-names.ts';
 
 /** A text filter is applied when the user has not typed for this time. */
 const TYPING_MS = 400;
@@ -30,16 +30,11 @@ export function AuditFilters({ query, change, platform, actions, targets }: Audi
   const [needsDevices, setNeedsDevices] = useState(false);
   const canRead = !platform && may('admin');
   const { data } = useGet<ResponseBody<typeof listMembers>>('/v1/tenant/members?limit=200', { enabled: canRead });
-  const devices = useGet<ResponseBody<typeof listDevices>>('/v1/devices?limit=200', {
-    enabled: canRead && needsDevices,
-  });
+  const devices = useAllDevices({ enabled: canRead && needsDevices });
   const set = (name: string, value: string): void => setFilters(change, { [name]: value });
   const people = data?.members.filter(({ status }) => status === 'active') ?? [];
   const known = subjectsByTitle(
-    new Map([
-      ...targets,
-      ...(devices.data?.devices ?? []).map((device) => [`device:${device.id}`, deviceNameOf(device)] as const),
-    ]),
+    new Map([...targets, ...devices.rows.map((device) => [`device:${device.id}`, deviceNameOf(device)] as const)]),
   );
   const subject = query.get('subject');
   return (
@@ -65,7 +60,7 @@ export function AuditFilters({ query, change, platform, actions, targets }: Audi
         names={[...actions].map(actionTitle).sort()}
         apply={(text) => {
           set('action', actionNamed(text, actions));
-          return true;
+          return null;
         }}
       />
       <NameFilter
@@ -75,10 +70,14 @@ export function AuditFilters({ query, change, platform, actions, targets }: Audi
         initial={[...known].find(([, one]) => one === subject)?.[0] ?? subject ?? ''}
         names={[...known.keys()].sort()}
         onFocus={() => setNeedsDevices(true)}
+        isLoading={devices.isLoading}
         apply={(text) => {
           const named = subjectNamed(text, known);
           if (named !== null) set('subject', named);
-          return named !== null;
+          if (named !== null) return null;
+          return namesSeveral(text, known)
+            ? 'Several entries have this name. Choose one from the list.'
+            : 'No entry with this name.';
         }}
       />
       <TimeRange query={query} change={change} />
@@ -104,15 +103,18 @@ interface NameFilterProps {
   /** Suggestions. */
   names: readonly string[];
   onFocus?(): void;
-  /** Returns false if the text names nothing. */
-  apply(text: string): boolean;
+  /** More names are being loaded: a text may then name several. */
+  isLoading?: boolean;
+  /** Applies the filter and returns null, or returns why the text names nothing. */
+  apply(text: string): string | null;
 }
 
 /** A filter by a name, applied when the user stops typing. */
-function NameFilter({ label, placeholder, initial, isApplied, names, onFocus, apply }: NameFilterProps) {
+function NameFilter(props: NameFilterProps) {
+  const { label, placeholder, initial, isApplied, names, onFocus, isLoading = false, apply } = props;
   const [id, listId, noteId] = [useId(), useId(), useId()];
   const [text, setText] = useState(initial);
-  const [isUnknown, setUnknown] = useState(false);
+  const [problem, setProblem] = useState<string | null>(null);
   const latest = useRef(apply);
   latest.current = apply;
   const isEdited = useRef(false);
@@ -120,14 +122,14 @@ function NameFilter({ label, placeholder, initial, isApplied, names, onFocus, ap
   const numberOfNames = names.length;
   // biome-ignore lint/correctness/useExhaustiveDependencies: applied again when there are more names
   useEffect(() => {
-    if (!isEdited.current) return;
+    if (!isEdited.current || isLoading) return;
     const timer = setTimeout(() => {
       const found = latest.current(text);
-      isEdited.current = !found;
-      setUnknown(!found);
+      isEdited.current = found !== null;
+      setProblem(found);
     }, TYPING_MS);
     return () => clearTimeout(timer);
-  }, [text, numberOfNames]);
+  }, [text, numberOfNames, isLoading]);
   // The filter was removed by a link to the page or by the browser's history.
   useEffect(() => {
     if (!isApplied && !isEdited.current) setText('');
@@ -141,7 +143,7 @@ function NameFilter({ label, placeholder, initial, isApplied, names, onFocus, ap
         placeholder={placeholder}
         autoComplete="off"
         value={text}
-        {...(isUnknown && { 'aria-describedby': noteId })}
+        {...(problem !== null && { 'aria-describedby': noteId })}
         onFocus={onFocus}
         onChange={({ target }) => {
           isEdited.current = true;
@@ -153,9 +155,9 @@ function NameFilter({ label, placeholder, initial, isApplied, names, onFocus, ap
           <option key={name} value={name} />
         ))}
       </datalist>
-      {isUnknown && (
+      {problem !== null && (
         <p id={noteId} className="quiet small" role="status">
-          No entry with this name.
+          {problem}
         </p>
       )}
     </div>

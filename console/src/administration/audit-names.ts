@@ -63,6 +63,10 @@ export function subjectNamed(text: string, known: ReadonlyMap<string, string>): 
   return null;
 }
 
+/** Whether several subjects of `known` have this name, which their titles have with the end of an id. */
+export const namesSeveral = (text: string, known: ReadonlyMap<string, string>): boolean =>
+  [...known.keys()].filter((title) => title.toLowerCase().startsWith(`${text.trim().toLowerCase()} …`)).length > 1;
+
 /** Title → subject. Subjects with the same title, such as two devices of one name, have the end of their ids after it. */
 export function subjectsByTitle(titles: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
   const uses = new Map<string, number>();

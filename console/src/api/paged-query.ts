@@ -19,16 +19,16 @@ export interface PagedQuery<Page, Row> {
   reload(): void;
 }
 
-const keyOf = (path: string) => [path, 'pages'] as const;
+const keyOf = (path: string | null) => [path, 'pages'] as const;
 
 const showsAll = (): boolean => true;
 
 /**
- * `path` includes the query: `/v1/devices?limit=200`. `shows` is the same function as long as the same rows are shown; after
+ * `path` includes the query: `/v1/devices?limit=200`; with null, nothing is loaded. `shows` is the same function as long as the same rows are shown; after
  * a page without shown rows, the next one is loaded.
  */
 export function usePagedQuery<Page extends { next_cursor: string | null }, Row>(
-  path: string,
+  path: string | null,
   rowsOf: (page: Page) => readonly Row[],
   shows: (row: Row) => boolean = showsAll,
 ): PagedQuery<Page, Row> {
@@ -40,8 +40,9 @@ export function usePagedQuery<Page extends { next_cursor: string | null }, Row>(
     string | null
   >({
     queryKey: keyOf(path),
+    enabled: path !== null,
     queryFn: ({ pageParam }) =>
-      requestJson<Page>('GET', pageParam === null ? path : `${path}&cursor=${encodeURIComponent(pageParam)}`),
+      requestJson<Page>('GET', `${path}${pageParam === null ? '' : `&cursor=${encodeURIComponent(pageParam)}`}`),
     initialPageParam: null,
     getNextPageParam: ({ next_cursor }) => next_cursor,
     staleTime: 30_000,

@@ -9,15 +9,21 @@ export type ListedDevice = Page['devices'][number];
 /** More are not loaded, so that a large tenant does not use up its rate limit. */
 const MAX_LOADED = 2_000;
 
-/** The tenant's devices for a form, up to 2,000, page by page. */
-export function useAllDevices(): Pick<PagedQuery<Page, ListedDevice>, 'rows' | 'isComplete' | 'problem' | 'reload'> {
+interface AllDevices extends Pick<PagedQuery<Page, ListedDevice>, 'rows' | 'isComplete' | 'problem' | 'reload'> {
+  /** More devices are being loaded. */
+  isLoading: boolean;
+}
+
+/** The tenant's devices for a form, up to 2,000, page by page; none unless `enabled`. */
+export function useAllDevices({ enabled = true }: { enabled?: boolean } = {}): AllDevices {
   const { rows, isComplete, isFetching, problem, loadMore, reload } = usePagedQuery<Page, ListedDevice>(
-    '/v1/devices?limit=200',
+    enabled ? '/v1/devices?limit=200' : null,
     ({ devices }) => devices,
   );
+  const isLoading = enabled && !isComplete && problem === null && rows.length < MAX_LOADED;
   // biome-ignore lint/correctness/useExhaustiveDependencies: `loadMore` is a new function at each render
   useEffect(() => {
-    if (!isComplete && !isFetching && problem === null && rows.length > 0 && rows.length < MAX_LOADED) loadMore();
-  }, [isComplete, isFetching, problem, rows.length]);
-  return { rows, isComplete, problem, reload };
+    if (isLoading && !isFetching && rows.length > 0) loadMore();
+  }, [isLoading, isFetching, rows.length]);
+  return { rows, isComplete, isLoading, problem, reload };
 }

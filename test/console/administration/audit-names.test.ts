@@ -3,6 +3,7 @@ import {
   actionNamed,
   actionTitle,
   isOfPage,
+  namesSeveral,
   showsPages,
   subjectNamed,
   subjectsByTitle,
@@ -70,7 +71,10 @@ describe('a filter of the audit log', () => {
       subject,
       n < 2 ? 'Lamp' : 'Service',
     ]);
-    expect([...subjectsByTitle(new Map(titles as [string, string][]))]).toEqual([
+    const known = subjectsByTitle(new Map(titles as [string, string][]));
+    expect(['lamp ', 'Lam', 'service'].map((text) => namesSeveral(text, known))).toEqual([true, false, false]);
+    expect(subjectNamed('Lamp', known)).toBeNull();
+    expect([...known]).toEqual([
       ['Lamp …0000abcd', `device:${ID}`],
       ['Lamp …0000ef01', `device:${other}`],
       ['Service', 'service'],
