@@ -9,8 +9,8 @@ import * as bulk from '../../src/operations/devices/bulk-lookups.ts';
 import type { Caller, Operation } from '../../src/operations/operation.ts';
 
 /*
- * Operations for restricted keys. An operation that is added here needs its tests in test/flows/restricted-keys.test.ts; one
- * that is not here refuses restricted keys.
+ * Operations for restricted keys. An operation that is added here needs its tests in test/flows/restricted-keys.test.ts or
+ * restricted-keys-streams.test.ts; one that is not here refuses restricted keys.
  */
 const supported: Readonly<Record<string, NonNullable<Operation['restrictedKeys']>>> = {
   listDevices: 'devices',
