@@ -22,6 +22,7 @@ import type { RecordStore } from './contract/records.ts';
 import type { RetentionStore } from './contract/retention.ts';
 import type { SealedValueStore } from './contract/sealed-values.ts';
 import type { SessionTokenStore } from './contract/session-tokens.ts';
+import type { TimelineStore } from './contract/timeline.ts';
 import type { UserSessionStore } from './contract/user-sessions.ts';
 
 /*
@@ -55,6 +56,7 @@ export interface Store extends SizeReporter {
   retention: RetentionStore;
   sealedValues: SealedValueStore;
   sessionTokens: SessionTokenStore;
+  timeline: TimelineStore;
   userSessions: UserSessionStore;
   /** Batches that may be in flight at once: 2 with PostgreSQL, 1 with PGlite. */
   batchesInFlight: number;

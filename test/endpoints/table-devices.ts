@@ -44,6 +44,13 @@ export const deviceRows: readonly Row[] = [
     },
   },
   {
+    ...{ method: 'GET', path: '/devices/{id}/timeline', role: 'user', scope: 'read:devices', status: 200 },
+    request: async (world) => ({ path: `/devices/${await world.device()}/timeline` }),
+    refusals: {
+      VALIDATION_FAILED: async (world) => ({ path: `/devices/${await world.device()}/timeline?kind=memory` }),
+    },
+  },
+  {
     ...{ method: 'PATCH', path: '/devices/{id}', role: 'admin', scope: 'write:devices', status: 200 },
     request: async (world) => ({
       path: `/devices/${await world.device()}`,

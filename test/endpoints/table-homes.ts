@@ -22,6 +22,14 @@ export const placeRows: readonly Row[] = [
     request: async (world) => ({ path: `/homes/${await world.home()}`, body: { home_name: 'Chalet' } }),
   },
   {
+    ...{ method: 'GET', path: '/homes/{homeId}/timeline', role: 'user', scope: 'read:devices', status: 200 },
+    alsoScope: 'read:homes',
+    request: async (world) => ({ path: `/homes/${await world.home()}/timeline` }),
+    refusals: {
+      VALIDATION_FAILED: async (world) => ({ path: `/homes/${await world.home()}/timeline?from=yesterday` }),
+    },
+  },
+  {
     ...{ method: 'DELETE', path: '/homes/{homeId}', role: 'admin', scope: 'write:homes', status: 204 },
     request: async (world) => ({ path: `/homes/${await world.home()}` }),
     refusals: {
@@ -43,6 +51,22 @@ export const placeRows: readonly Row[] = [
   {
     ...{ method: 'GET', path: '/homes/{homeId}/rooms/{roomId}', role: 'viewer', scope: 'read:homes', status: 200 },
     request: async (world) => ({ path: `/homes/${world.homeId}/rooms/${await world.room()}` }),
+  },
+  {
+    ...{
+      method: 'GET',
+      path: '/homes/{homeId}/rooms/{roomId}/timeline',
+      role: 'user',
+      scope: 'read:devices',
+      status: 200,
+    },
+    alsoScope: 'read:homes',
+    request: async (world) => ({ path: `/homes/${world.homeId}/rooms/${await world.room()}/timeline` }),
+    refusals: {
+      VALIDATION_FAILED: async (world) => ({
+        path: `/homes/${world.homeId}/rooms/${await world.room()}/timeline?from=yesterday`,
+      }),
+    },
   },
   {
     ...{ method: 'PATCH', path: '/homes/{homeId}/rooms/{roomId}', role: 'admin', scope: 'write:homes', status: 200 },

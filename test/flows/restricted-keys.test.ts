@@ -176,6 +176,7 @@ describe('over REST', () => {
     expect([await inbox(locks), await inbox(lights)]).toEqual([[command_id], []]);
     expect((await lights.get(`/v1/commands/${command_id}`)).status).toBe(404);
     expect((await lights.get(`/v1/device/${id.lock}/commands`)).status).toBe(404);
+    expect((await lights.get(`/v1/devices/${id.lock}/timeline`)).status).toBe(404);
     expect((await lights.post(`/v1/confirmations/${command_id}/approve`, {})).status).toBe(404);
     expect((await lights.post(`/v1/confirmations/${command_id}/refuse`, {})).status).toBe(404);
     expect((await lights.post(`/v1/device/${id.lock}/command/confirm`, { dry_run_token })).status).toBe(404);

@@ -208,6 +208,7 @@ eachDeployment('writeOnly parameters', (deployment) => {
       '/v1/audit',
       '/v1/audit/export?format=csv',
       `/v1/devices/${keypad.device_id}`,
+      `/v1/devices/${keypad.device_id}/timeline`,
     ];
     for (const path of paths) expect([path, (await owner.get(path)).status]).toEqual([path, 200]);
     const shown = await graphql('query ($id: ID!) { command(id: $id) { id action params } }', { id: commandId });

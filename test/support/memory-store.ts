@@ -51,6 +51,7 @@ export class MemoryStore implements Store {
   readonly retention = this.#store.retention;
   readonly sealedValues = this.#store.sealedValues;
   readonly sessionTokens = this.#store.sessionTokens;
+  readonly timeline = this.#store.timeline;
   readonly userSessions = this.#store.userSessions;
   ping = this.#store.ping;
   readonly close = this.#store.close;

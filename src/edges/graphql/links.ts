@@ -102,6 +102,7 @@ export const links: Readonly<Record<string, (outputs: OutputTypes) => Fields>> =
   TenantCommand: (outputs) => deviceLink(outputs),
   Confirmation: (outputs) => deviceLink(outputs),
   PlanStep: (outputs) => deviceLink(outputs),
+  TimelineEntry: (outputs) => deviceLink(outputs),
   StateChange: (outputs) => deviceLink(outputs),
   PresenceChange: (outputs) => deviceLink(outputs),
   CommandChange: (outputs) => deviceLink(outputs),

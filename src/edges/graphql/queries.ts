@@ -3,6 +3,7 @@ import {
   GraphQLList,
   GraphQLNonNull,
   type GraphQLNullableOutputType,
+  type GraphQLObjectType,
   type GraphQLOutputType,
 } from 'graphql';
 import { z } from 'zod';
@@ -28,6 +29,8 @@ type Body = Readonly<Record<string, unknown>>;
 interface TypeBuilders {
   inputs: InputTypes;
   outputs: OutputTypes;
+  /** By the type of their nodes: lists of the same type have the same connection. */
+  connections: Map<GraphQLObjectType, GraphQLObjectType>;
   /** Builds the executed schema, not the public one. */
   executed: boolean;
 }
@@ -71,7 +74,7 @@ const BARE_LIST = shapeOf(z.object({ count: listCount }), 'output').shape;
 const PAGING = { limit: 'first', cursor: 'after' } as const;
 
 function connectionField(
-  { inputs, outputs, executed }: TypeBuilders,
+  { inputs, outputs, connections, executed }: TypeBuilders,
   name: string,
   { operation }: QueryField,
   connectionMember: string,
@@ -88,8 +91,10 @@ function connectionField(
   const { fields: args, read: readInput } = inputs.fields(members, pascal(name), PAGING);
   Object.assign(args.first ?? {}, { description: 'Maximum number of entries, 1 to 200; the default is 50' });
   Object.assign(args.after ?? {}, { description: 'Cursor; the page starts after it' });
+  const type = connections.get(node) ?? connectionOf(outputs, node, otherMembers, executed);
+  connections.set(node, type);
   return {
-    type: connectionOf(outputs, node, otherMembers, executed),
+    type,
     description: describeOperation(operation),
     args,
     extensions: { cost: READ_COST, operation, isConnection: true },

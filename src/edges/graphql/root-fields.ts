@@ -106,6 +106,7 @@ import {
 import { drainNode, listNodes, resumeNode } from '../../operations/platform/nodes.ts';
 import { rekey } from '../../operations/platform/rekey.ts';
 import { getChangelog, getHealth, getStatus, getVersion } from '../../operations/platform/system.ts';
+import { getDeviceTimeline, getHomeTimeline, getRoomTimeline } from '../../operations/timeline/timeline.ts';
 
 /** A query field. Its result type is named by the output schema, otherwise by `typeName`. */
 export interface QueryField {
@@ -137,6 +138,7 @@ export const queries: Readonly<Record<string, QueryField>> = {
   tags: { operation: listTags, connectionMember: 'tags' },
   deviceActivity: { operation: getDeviceActivity, resultMember: 'activity' },
   deviceHistory: { operation: getDeviceHistory, resultMember: 'history' },
+  deviceTimeline: { operation: getDeviceTimeline, connectionMember: 'entries' },
   deviceKeys: { operation: keyHistory, resultMember: 'keys' },
   deviceCertificates: { operation: deviceCertificates, typeName: 'DeviceCertificates' },
   ca: { operation: getCa, resultMember: 'ca' },
@@ -150,8 +152,10 @@ export const queries: Readonly<Record<string, QueryField>> = {
   policy: { operation: getPolicy, resultMember: 'policy' },
   home: { operation: getHome, resultMember: 'home' },
   homes: { operation: listHomes, connectionMember: 'homes' },
+  homeTimeline: { operation: getHomeTimeline, connectionMember: 'entries' },
   room: { operation: getRoom, resultMember: 'room' },
   rooms: { operation: listRooms, connectionMember: 'rooms' },
+  roomTimeline: { operation: getRoomTimeline, connectionMember: 'entries' },
   group: { operation: getGroup, resultMember: 'group' },
   groups: { operation: listGroups, connectionMember: 'groups' },
   capabilities: { operation: listCapabilities, resultMember: 'capabilities' },

@@ -51,7 +51,7 @@ export function makeSchema({ executed = false } = {}): GraphQLSchema {
   });
   // The full record is built first: it and the list entry share one type.
   outputs.object(full, 'Device');
-  const builders = { inputs, outputs, refused: refusedType(enums), executed };
+  const builders = { inputs, outputs, connections: new Map(), refused: refusedType(enums), executed };
   return new GraphQLSchema({
     directives: portableDirectives,
     description: 'The same operations as REST, with the same roles, scopes, refusals and audit entries.',

@@ -1,17 +1,12 @@
 import { z } from 'zod';
-import {
-  type ConnectionEvent,
-  connectionEventNames,
-  MAX_CONNECTION_EVENTS,
-  mergeConnectionEvents,
-} from '../../domain/connection-event.ts';
+import { type ConnectionEvent, connectionEventNames, MAX_CONNECTION_EVENTS } from '../../domain/connection-event.ts';
 import { iso } from '../../domain/iso-time.ts';
-import { jsonEqual } from '../../domain/json/value.ts';
 import { done, messageRefusalCodes } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import { deviceChannels } from '../../protocol/topics.ts';
 import { idOf, isoTime } from '../inputs.ts';
 import { operation } from '../operation.ts';
+import { connectionHistories } from './connection-history.ts';
 import { findDevice } from './device-view.ts';
 
 const message = z.object({
@@ -82,11 +77,9 @@ export const getDeviceActivity = operation({
     if (!found.ok) return found;
     const { id, tenantId } = found.value.snapshot.context.fixed;
     const { reported, state } = found.value.snapshot.context.live;
-    const { deviceActivity, sessions, store } = services;
-    // Before the query, because a flush in between moves entries from memory to the store.
-    const latest = sessions.connections(id);
+    const { deviceActivity, store } = services;
     const refused = (await store.devices.lastSeen([id])).get(id)?.refusals ?? 0;
-    const connections = withoutRepeats(latest, await store.devices.connections(id));
+    const connections = (await connectionHistories(services, [id])).get(id) ?? [];
     const ref = { tenantId, deviceId: id };
     const times = deviceActivity.propertyTimes(ref);
     const named = Object.keys(state).flatMap((name) => {
@@ -110,13 +103,6 @@ export const getDeviceActivity = operation({
     return done({ body: { activity: body } });
   },
 });
-
-/** Entries that a flush has stored since they were read from memory are in both lists. */
-const withoutRepeats = (latest: readonly ConnectionEvent[], stored: readonly ConnectionEvent[]): ConnectionEvent[] =>
-  mergeConnectionEvents(
-    latest.filter((one) => !stored.some((known) => jsonEqual(one, known))),
-    stored,
-  );
 
 const connectionBody = (one: ConnectionEvent): z.infer<typeof connection> => ({
   at: iso(one.at),

@@ -115,8 +115,8 @@ export interface DeviceStore {
   flushPresence(rows: readonly PresenceFlush[]): Promise<void>;
   /** Devices without a message so far are left out. */
   lastSeen(ids: readonly Uuid[]): Promise<Map<Uuid, DeviceLastSeen>>;
-  /** The connection history of a device, newest first; at most `MAX_CONNECTION_EVENTS`. */
-  connections(deviceId: Uuid): Promise<readonly ConnectionEvent[]>;
+  /** The connection histories of devices, newest first; at most `MAX_CONNECTION_EVENTS` of each. Devices without one are left out. */
+  connections(ids: readonly Uuid[]): Promise<ReadonlyMap<Uuid, readonly ConnectionEvent[]>>;
   /** Devices of these shards that are stored as online. */
   online(shards?: OwnedShards): Promise<Uuid[]>;
   /** Full reported states, for the snapshot that opens a WebSocket subscription. */

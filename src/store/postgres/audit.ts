@@ -1,20 +1,12 @@
-import type { Position } from '../../domain/cursor.ts';
-import type { EpochMs, Json, Uuid } from '../../domain/values.ts';
-import type { AuditEntry, AuditFilter, AuditRow, AuditStore } from '../contract/audit.ts';
-import type { Page } from '../contract/page.ts';
+import type { Json, Uuid } from '../../domain/values.ts';
+import type { AuditEntry, AuditRow, AuditStore } from '../contract/audit.ts';
+import { type EntryPosition, entryPage, newest, startPosition } from '../contract/entry-page.ts';
 import type { Database } from './database.ts';
 
 /** Maximum number of entries of each source that one filtered page examines. */
 const MAX_SCANNED = 10_000;
-const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
-/** Cursor of an entry. An actor has several entries, distinguished by its version; an audit row has 0. */
-interface EntryPosition {
-  at: EpochMs;
-  id: Uuid;
-  n: number;
-}
-
+/** `n` is the version of an actor, which has several entries; 0 for an audit row. */
 interface EntryRow extends EntryPosition {
   by: Uuid;
   key: string | null;
@@ -74,7 +66,7 @@ export const auditStore = (database: Database): AuditStore => ({
   },
 
   async list(tenantId, filter, limit, after) {
-    const { at, id, n } = startPosition(filter, after);
+    const { at, id, n } = startPosition(filter.to, after);
     const { by = null, action = null, subject = null, from = 0 } = filter;
     const sparse = by !== null || action !== null;
     const [row] = await database.read<{
@@ -88,10 +80,8 @@ export const auditStore = (database: Database): AuditStore => ({
       values: [tenantId, at, id, n, from, sparse ? MAX_SCANNED : limit + 1, limit + 1, subject, by, action],
     });
     if (!row) throw new Error('the audit list query returned no row');
-    const page = pageOf(row.entries, limit, newest(row.journal_edge, row.rows_edge));
-    const isOnly = after === undefined && page.next === null;
-    // Counting two merged sources would read both.
-    return { ...page, count: async () => (isOnly ? page.items.length : null) };
+    const page = entryPage(row.entries, newest(row.journal_edge, row.rows_edge), { limit, after });
+    return { ...page, items: page.items.map(entryOf) };
   },
 });
 
@@ -102,32 +92,3 @@ const inputOf = ({ tenantId, requestId, ...rest }: AuditRow): Json => ({
 });
 
 const entryOf = ({ id: _, n: __, request_id: requestId, ...entry }: EntryRow): AuditEntry => ({ ...entry, requestId });
-
-const isNewer = (one: EntryPosition, other: EntryPosition): boolean =>
-  one.at !== other.at ? one.at > other.at : one.id !== other.id ? one.id > other.id : one.n > other.n;
-
-function newest(one: EntryPosition | null, other: EntryPosition | null): EntryPosition | null {
-  if (one === null || other === null) return one ?? other;
-  return isNewer(one, other) ? one : other;
-}
-
-/** Entries older than `edge` wait for the next page: one source was not examined beyond it. */
-function pageOf(rows: readonly EntryRow[], limit: number, edge: EntryPosition | null): Omit<Page<AuditEntry>, 'count'> {
-  const complete = edge === null ? rows : rows.filter((row) => !isNewer(edge, row));
-  const page = complete.slice(0, limit);
-  const last = complete.length > limit ? (page.at(-1) ?? null) : edge;
-  return { items: page.map(entryOf), next: last && positionOf(last), positions: () => page.map(positionOf) };
-}
-
-const positionOf = ({ at, id, n }: EntryPosition): Position => ({ createdAt: at, id: `${id}.${n}` });
-
-/** The list starts before the end of the range and after the last entry of the previous page. */
-function startPosition({ to }: AuditFilter, after: Position | undefined): EntryPosition {
-  const end = to === undefined ? { at: Number.MAX_SAFE_INTEGER, id: LAST_ID, n: 0 } : { at: to, id: NIL, n: 0 };
-  if (after === undefined) return end;
-  const [id = NIL, n = '0'] = after.id.split('.');
-  const start = { at: after.createdAt, id, n: Number(n) };
-  return isNewer(start, end) ? end : start;
-}
-
-const NIL = '00000000-0000-0000-0000-000000000000';

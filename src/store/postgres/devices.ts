@@ -266,7 +266,7 @@ export function deviceStore(database: Database, { pages, counts, activities }: R
 
     flushPresence: (rows) => activities.during(rows, () => flushPresence(database, rows)),
     lastSeen: (wanted) => lastSeen(database, wanted),
-    connections: (deviceId) => connectionsOf(database, deviceId),
+    connections: (wanted) => connectionsOf(database, wanted),
     online(shards) {
       const { suffix, condition, values } = inShards(shards, shardInSql('tenant_id'), 1);
       return ids(`devices_online${suffix}`, `online and not deleted${condition}`, values, null);

@@ -68,12 +68,16 @@ export async function lastSeen(database: Database, ids: readonly Uuid[]): Promis
   return new Map(rows.map(({ device_id, last_seen: at, ...reported }) => [device_id, { lastSeen: at, ...reported }]));
 }
 
-/** The connection history of a device, newest first. */
-export async function connectionsOf(database: Database, deviceId: Uuid): Promise<readonly ConnectionEvent[]> {
-  const [row] = await database.read<{ events: readonly ConnectionEvent[] }>({
+/** The connection histories of devices, newest first. */
+export async function connectionsOf(
+  database: Database,
+  ids: readonly Uuid[],
+): Promise<ReadonlyMap<Uuid, readonly ConnectionEvent[]>> {
+  if (ids.length === 0) return new Map();
+  const rows = await database.read<{ device_id: Uuid; events: readonly ConnectionEvent[] }>({
     name: 'device_connections_of',
-    text: 'select events from device_connections where device_id = $1',
-    values: [deviceId],
+    text: 'select device_id, events from device_connections where device_id = any($1::uuid[])',
+    values: [idArray(ids)],
   });
-  return row?.events ?? [];
+  return new Map(rows.map(({ device_id, events }) => [device_id, events]));
 }

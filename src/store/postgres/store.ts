@@ -28,6 +28,7 @@ import { recordStore } from './records.ts';
 import { retentionStore } from './retention.ts';
 import { sealedValueStore } from './sealed-values.ts';
 import { sessionTokenStore } from './session-tokens.ts';
+import { timelineStore } from './timeline.ts';
 import { userSessionStore } from './user-sessions.ts';
 
 /** The store on a migrated database; closing it closes the database. Group commits are checked by `fence`. */
@@ -62,6 +63,7 @@ export function createStore(database: Database, generation = () => 0, fence: Fen
     retention: retentionStore(database),
     sealedValues: sealedValueStore(database),
     sessionTokens: sessionTokenStore(database),
+    timeline: timelineStore(database),
     userSessions: userSessionStore(database),
     batchesInFlight: database.embedded ? 1 : 2,
     preparedStatements: () => database.preparedStatements,

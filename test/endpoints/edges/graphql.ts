@@ -29,6 +29,7 @@ const LINKS: Readonly<Record<string, readonly string[]>> = {
   Command: ['device'],
   Confirmation: ['device'],
   PlanStep: ['device'],
+  TimelineEntry: ['device'],
 };
 
 /** All fields of a type. */
@@ -128,11 +129,14 @@ function answered(body: any, name: string, row: (typeof queries)[string]): Answe
   if (given.__typename === 'Refused') return given;
   if (given.__typename === 'Done') return { body: null };
   if (row.connectionMember !== undefined) {
-    const { nodes, pageInfo, totalCount } = given;
+    const { nodes, pageInfo, totalCount, edges: _, ...others } = given;
     if (row.connectionMember === 'the body') return { body: nodes };
     const next_cursor = pageInfo.hasNextPage ? pageInfo.endCursor : null;
     return {
-      body: { [row.connectionMember]: nodes, next_cursor, ...(totalCount !== undefined && { count: totalCount }) },
+      body: {
+        ...{ ...others, [row.connectionMember]: nodes, next_cursor },
+        ...(totalCount !== undefined && { count: totalCount }),
+      },
     };
   }
   return { body: row.resultMember === undefined ? given : { [row.resultMember]: given } };

@@ -196,14 +196,14 @@ eachStore('devices', (backend) => {
       const id = newId();
       const events = (from: number, to: number) =>
         Array.from({ length: from - to + 1 }, (_, n) => ({ at: from - n, event: 'online' as const }));
-      expect(await devices().connections(id)).toEqual([]);
+      expect(await devices().connections([id])).toEqual(new Map());
       await devices().flushPresence([{ deviceId: id, lastSeen: 1, connections: events(3, 1) }]);
       await devices().flushPresence([{ deviceId: id, lastSeen: 2 }]);
-      expect(await devices().connections(id)).toEqual(events(3, 1));
+      expect((await devices().connections([id, newId()])).get(id)).toEqual(events(3, 1));
       await devices().flushPresence([{ deviceId: id, lastSeen: 0, connections: events(15, 4) }]);
-      expect(await devices().connections(id)).toEqual(events(15, 1));
+      expect((await devices().connections([id])).get(id)).toEqual(events(15, 1));
       await devices().flushPresence([{ deviceId: id, lastSeen: 0, connections: events(25, 16) }]);
-      expect(await devices().connections(id)).toEqual(events(25, 6));
+      expect((await devices().connections([id])).get(id)).toEqual(events(25, 6));
       expect(await presence(id)).toMatchObject({ lastSeen: 2 });
     });
 

@@ -213,8 +213,11 @@ export const deviceStore = (session: Session): DeviceStore => ({
       [...new Set(ids)].flatMap((id) => tables.manifests.get(id) ?? []),
     ),
 
-  connections: (deviceId) =>
-    session.read('devices.connections', [deviceId], (tables, deviceId) => tables.deviceConnections.get(deviceId) ?? []),
+  connections: (ids) =>
+    session.read('devices.connections', [ids], (tables, ids) => {
+      const known = ids.map((id) => [id, tables.deviceConnections.get(id)] as const);
+      return new Map(known.flatMap(([id, events]) => (events === undefined ? [] : [[id, events]])));
+    }),
 
   flushPresence: (rows) => session.write('devices.flushPresence', [rows], flushPresence),
 

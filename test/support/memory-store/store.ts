@@ -25,6 +25,7 @@ import { retentionStore } from './retention.ts';
 import { sealedValueStore } from './sealed-values.ts';
 import { Session, type SessionOptions } from './session.ts';
 import { sessionTokenStore } from './session-tokens.ts';
+import { timelineStore } from './timeline.ts';
 import { userSessionStore } from './user-sessions.ts';
 
 export interface MemoryStoreOptions extends SessionOptions {
@@ -62,6 +63,7 @@ export function openMemoryStore(database: MemoryDatabase, options: MemoryStoreOp
     retention: retentionStore(session),
     sealedValues: sealedValueStore(session),
     sessionTokens: sessionTokenStore(session),
+    timeline: timelineStore(session),
     userSessions: userSessionStore(session),
     batchesInFlight: options.batchesInFlight ?? 1,
     preparedStatements: () => 0,

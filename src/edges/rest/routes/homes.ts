@@ -10,6 +10,7 @@ import {
   updateHome,
   updateRoom,
 } from '../../../operations/homes/homes.ts';
+import { getHomeTimeline, getRoomTimeline } from '../../../operations/timeline/timeline.ts';
 import type { Route } from '../route.ts';
 
 export const homeRoutes: Route[] = [
@@ -18,9 +19,11 @@ export const homeRoutes: Route[] = [
   { method: 'GET', path: '/homes/{homeId}', operation: getHome, success: 200 },
   { method: 'PATCH', path: '/homes/{homeId}', operation: updateHome, success: 200 },
   { method: 'DELETE', path: '/homes/{homeId}', operation: deleteHome, success: 204 },
+  { method: 'GET', path: '/homes/{homeId}/timeline', operation: getHomeTimeline, success: 200 },
   { method: 'POST', path: '/homes/{homeId}/rooms', operation: createRoom, success: 201 },
   { method: 'GET', path: '/homes/{homeId}/rooms', operation: listRooms, success: 200 },
   { method: 'GET', path: '/homes/{homeId}/rooms/{roomId}', operation: getRoom, success: 200 },
   { method: 'PATCH', path: '/homes/{homeId}/rooms/{roomId}', operation: updateRoom, success: 200 },
   { method: 'DELETE', path: '/homes/{homeId}/rooms/{roomId}', operation: deleteRoom, success: 204 },
+  { method: 'GET', path: '/homes/{homeId}/rooms/{roomId}/timeline', operation: getRoomTimeline, success: 200 },
 ];

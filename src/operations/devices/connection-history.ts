@@ -1,0 +1,22 @@
+import { type ConnectionEvent, mergeConnectionEvents } from '../../domain/connection-event.ts';
+import { jsonEqual } from '../../domain/json/value.ts';
+import type { Uuid } from '../../domain/values.ts';
+import type { Services } from '../operation.ts';
+
+/** The connection histories of devices, newest first, with the entries that are not stored yet. */
+export async function connectionHistories(
+  { sessions, store }: Pick<Services, 'sessions' | 'store'>,
+  ids: readonly Uuid[],
+): Promise<ReadonlyMap<Uuid, readonly ConnectionEvent[]>> {
+  // Before the query, because a flush in between moves entries from memory to the store.
+  const latest = ids.map((id) => [id, sessions.connections(id)] as const);
+  const stored = await store.devices.connections(ids);
+  return new Map(latest.map(([id, events]) => [id, withoutRepeats(events, stored.get(id) ?? [])]));
+}
+
+/** Entries that a flush has stored since they were read from memory are in both lists. */
+const withoutRepeats = (latest: readonly ConnectionEvent[], stored: readonly ConnectionEvent[]): ConnectionEvent[] =>
+  mergeConnectionEvents(
+    latest.filter((one) => !stored.some((known) => jsonEqual(one, known))),
+    stored,
+  );

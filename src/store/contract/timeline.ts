@@ -1,0 +1,77 @@
+import { MAX_CONFIRM_TTL_S } from '../../domain/policy.ts';
+import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { JournalEntry, StoredActor } from './actor-rows.ts';
+import type { EntryPosition } from './entry-page.ts';
+
+/** Commands that the gateway refused, other commands of plans, and all others. */
+export const commandGroups = ['refusal', 'plan', 'command'] as const;
+export type CommandGroup = (typeof commandGroups)[number];
+
+/** The part of a timeline that is read. */
+export interface TimelineRange {
+  deviceIds: readonly Uuid[];
+  /** At or after this time. */
+  from: EpochMs;
+  /** Older than this position. */
+  before: EntryPosition;
+  limit: number;
+}
+
+/** A command at the time of its request; its `n` is 0. */
+export interface TimelineCommand extends EntryPosition {
+  command: StoredActor;
+}
+
+/** The end of a command's wait for a confirmation; `n` is the version of the command. */
+export interface TimelineDecision extends TimelineCommand {
+  decision: JournalEntry;
+}
+
+export interface TimelinePart<Entry extends EntryPosition> {
+  /** At most one more than `limit`, newest first. */
+  entries: Entry[];
+  /** Entries older than this were not examined; null if all were. */
+  edge: EntryPosition | null;
+}
+
+/** Events of devices, newest first. A call examines a limited number of commands of each device. */
+export interface TimelineStore {
+  commands(
+    tenantId: Uuid,
+    groups: readonly CommandGroup[],
+    range: TimelineRange,
+  ): Promise<TimelinePart<TimelineCommand>>;
+  /** Confirmed, refused, cancelled and expired ones, without dry runs of actions that need no confirmation that expired. */
+  decisions(tenantId: Uuid, range: TimelineRange): Promise<TimelinePart<TimelineDecision>>;
+}
+
+/** The most commands that one page examines: of one device, and of all devices but for the minimum of each. */
+const MAX_EXAMINED_OF_DEVICE = 2_000;
+const MAX_EXAMINED = 5_000;
+const MIN_EXAMINED_OF_DEVICE = 5;
+
+/** Commands of each device that one page examines; one of each group needs no more than its entries. */
+export function examinedOfEach({ deviceIds, limit }: TimelineRange, groups: readonly CommandGroup[]): number {
+  const most = groups.length === commandGroups.length ? limit + 1 : MAX_EXAMINED_OF_DEVICE;
+  const share = Math.floor(MAX_EXAMINED / Math.max(1, deviceIds.length));
+  return Math.min(most, Math.max(MIN_EXAMINED_OF_DEVICE, share));
+}
+
+/** A confirmation expires by then, and its timer may be late. */
+export const LATEST_DECISION_MS = (MAX_CONFIRM_TTL_S + 3_600) * 1_000;
+
+const MIN_DECISIONS_OF_DEVICE = 100;
+
+/** Commands of each device whose decisions one page examines, of those that were requested so late that one may be on it. */
+export const examinedDecisionsOfEach = ({ deviceIds }: TimelineRange): number =>
+  Math.max(MIN_DECISIONS_OF_DEVICE, Math.floor(MAX_EXAMINED_OF_DEVICE / Math.max(1, deviceIds.length)));
+
+/**
+ * Where the decisions of a device were not examined, after the oldest command whose decision was: an older command may have
+ * been decided until `LATEST_DECISION_MS` after it. If the device had so many commands that this is not before the page,
+ * the page ends at the command, so that the list goes on.
+ */
+export function decisionEdge(oldest: EntryPosition, { before }: TimelineRange): EntryPosition {
+  const latest = oldest.at + LATEST_DECISION_MS;
+  return latest < before.at ? { ...oldest, at: latest } : oldest;
+}

@@ -1,0 +1,176 @@
+import { describe, expect, it } from 'vitest';
+import { SYSTEM, type Uuid } from '../../../src/domain/values.ts';
+import { type EntryPosition, entryPage, startPosition } from '../../../src/store/contract/entry-page.ts';
+import {
+  decisionEdge,
+  examinedOfEach,
+  LATEST_DECISION_MS,
+  type TimelineRange,
+} from '../../../src/store/contract/timeline.ts';
+import type { ActorCommit, Position } from '../../../src/store/contract.ts';
+import { commandCommit, newId } from '../../support/actor-commits.ts';
+import { eachStore } from '../../support/store.ts';
+
+const START = 1_780_000_000_000;
+
+interface Planned {
+  tenantId: Uuid;
+  deviceId: Uuid;
+  at: number;
+  status?: 'succeeded' | 'rejected' | 'expired' | 'cancelled' | 'awaiting_confirmation';
+  planId?: Uuid;
+  /** When the wait for a confirmation ended; null: it has not. */
+  decidedAt?: number | null;
+  critical?: boolean;
+}
+
+const waiting = { lifecycle: 'awaiting_confirmation', verification: 'idle' };
+
+function command({
+  tenantId,
+  deviceId,
+  at,
+  status = 'succeeded',
+  planId,
+  decidedAt,
+  critical = true,
+}: Planned): ActorCommit {
+  const needed = decidedAt !== undefined;
+  const to = { lifecycle: status === 'succeeded' ? { written: 'dispatched' } : status, verification: 'idle' };
+  return commandCommit({
+    tenantId,
+    version: 3,
+    fixed: {
+      origin: { requestId: 'r', plan: planId === undefined ? null : { id: planId, stepId: 's', compensation: null } },
+      confirmation: null,
+    },
+    columns: { device_id: deviceId, created_at: at, status, critical: needed && critical },
+    journal: [
+      { version: 1, at, by: SYSTEM, event: 'request', from: null, to: needed ? waiting : to, data: null },
+      ...(decidedAt == null
+        ? []
+        : [
+            { version: 2, at: decidedAt, by: SYSTEM, event: 'confirm', from: waiting, to, data: null },
+            {
+              version: 3,
+              at: decidedAt + 1,
+              by: SYSTEM,
+              event: 'ack',
+              from: to,
+              to: { lifecycle: 'succeeded' },
+              data: null,
+            },
+          ]),
+    ],
+  });
+}
+
+const range = (deviceIds: Uuid[], changes: Partial<TimelineRange> = {}): TimelineRange => ({
+  ...{ deviceIds, from: 0, before: startPosition(undefined, undefined), limit: 10, ...changes },
+});
+
+eachStore('the timeline', (backend) => {
+  const timeline = () => backend().store.timeline;
+  const commitAll = (...commits: ActorCommit[]) => backend().store.actors.commit(commits);
+  const idsOf = (entries: readonly EntryPosition[]) => entries.map(({ id }) => id);
+
+  it('has the commands of several devices of a tenant, newest first, from a time and before a position', async () => {
+    const [tenantId, one, other, third] = [newId(), newId(), newId(), newId()];
+    const commits = [5, 4, 3, 2, 1].map((age, n) =>
+      command({ tenantId, deviceId: n % 2 === 0 ? one : other, at: START - age }),
+    );
+    await commitAll(
+      ...commits,
+      command({ tenantId, deviceId: third, at: START }),
+      command({ tenantId: newId(), deviceId: one, at: START }),
+    );
+    const newest = commits.map(({ ref }) => ref.id).reverse();
+    const all = await timeline().commands(tenantId, ['command', 'plan', 'refusal'], range([one, other]));
+    expect(idsOf(all.entries)).toEqual(newest);
+    expect(all.edge).toBeNull();
+    expect(all.entries[0]?.command).toMatchObject({ ref: { kind: 'command', id: newest[0] }, tenantId });
+    const [, second] = all.entries;
+    const rest = range([one, other], { before: second as EntryPosition, from: START - 4 });
+    const part = await timeline().commands(tenantId, ['command', 'plan', 'refusal'], rest);
+    expect(idsOf(part.entries)).toEqual(newest.slice(2, 4));
+    expect(await timeline().commands(newId(), ['command'], range([one]))).toEqual({ entries: [], edge: null });
+  });
+
+  it('divides commands into refused ones, those of plans, and others', async () => {
+    const [tenantId, deviceId, planId] = [newId(), newId(), newId()];
+    const plain = command({ tenantId, deviceId, at: START });
+    const ofPlan = command({ tenantId, deviceId, at: START + 1, planId });
+    const refused = command({ tenantId, deviceId, at: START + 2, status: 'rejected' });
+    const refusedOfPlan = command({ tenantId, deviceId, at: START + 3, status: 'rejected', planId });
+    await commitAll(plain, ofPlan, refused, refusedOfPlan);
+    const of = async (...groups: ('command' | 'plan' | 'refusal')[]) =>
+      idsOf((await timeline().commands(tenantId, groups, range([deviceId]))).entries);
+    expect(await of('command')).toEqual([plain.ref.id]);
+    expect(await of('plan')).toEqual([ofPlan.ref.id]);
+    expect(await of('refusal')).toEqual([refusedOfPlan.ref.id, refused.ref.id]);
+    expect(await of('command', 'refusal')).toEqual([refusedOfPlan.ref.id, refused.ref.id, plain.ref.id]);
+  });
+
+  it('examines a limited number of commands of each device and reports where it stopped', async () => {
+    const tenantId = newId();
+    // So many devices that five commands of each are examined; all but one have none.
+    const deviceIds = Array.from({ length: 2_000 }, newId);
+    const busy = deviceIds[7] as Uuid;
+    const commits = Array.from({ length: 12 }, (_, n) => command({ tenantId, deviceId: busy, at: START + n }));
+    await commitAll(...commits);
+    const newest = commits.map(({ ref }) => ref.id).reverse();
+    const seen: string[] = [];
+    let after: Position | undefined;
+    do {
+      const asked = range(deviceIds, { before: startPosition(undefined, after) });
+      expect(examinedOfEach(asked, ['command', 'plan', 'refusal'])).toBe(5);
+      const { entries, edge } = await timeline().commands(tenantId, ['command', 'plan', 'refusal'], asked);
+      const page = entryPage(entries, edge, { limit: 10, after });
+      expect(page.items.length).toBeLessThanOrEqual(5);
+      seen.push(...idsOf(page.items));
+      after = page.next ?? undefined;
+    } while (after !== undefined);
+    expect(seen).toEqual(newest);
+  });
+
+  it('has the end of each wait for a confirmation at its own time, although other commands are newer', async () => {
+    const [tenantId, deviceId] = [newId(), newId()];
+    const early = command({ tenantId, deviceId, at: START, decidedAt: START + 100 });
+    const late = command({ tenantId, deviceId, at: START + 10, decidedAt: START + 20, status: 'cancelled' });
+    const expired = command({ tenantId, deviceId, at: START + 1, decidedAt: START + 50, status: 'expired' });
+    const dryRun = command({
+      tenantId,
+      deviceId,
+      at: START,
+      decidedAt: START + 60,
+      status: 'expired',
+      critical: false,
+    });
+    const open = command({ tenantId, deviceId, at: START, decidedAt: null, status: 'awaiting_confirmation' });
+    await commitAll(early, late, expired, dryRun, open, command({ tenantId, deviceId, at: START + 90 }));
+    const all = await timeline().decisions(tenantId, range([deviceId]));
+    expect(all.entries.map(({ at, id, n }) => ({ at, id, n }))).toEqual([
+      { at: START + 100, id: early.ref.id, n: 2 },
+      { at: START + 50, id: expired.ref.id, n: 2 },
+      { at: START + 20, id: late.ref.id, n: 2 },
+    ]);
+    expect(all.entries[0]?.decision).toMatchObject({ event: 'confirm', from: waiting, by: SYSTEM });
+    // The request is older than the range, the decision is in it.
+    const some = range([deviceId], { from: START + 30, before: all.entries[0] as EntryPosition });
+    expect(idsOf((await timeline().decisions(tenantId, some)).entries)).toEqual([expired.ref.id]);
+    expect((await timeline().decisions(newId(), range([deviceId]))).entries).toEqual([]);
+  });
+});
+
+describe('the edge of decisions that were not examined', () => {
+  const oldest = { at: START, id: newId(), n: 0 };
+
+  it('is the latest time of a decision on an older command', () => {
+    const before = { at: START + 2 * LATEST_DECISION_MS, id: newId(), n: 0 };
+    expect(decisionEdge(oldest, range([], { before }))).toEqual({ ...oldest, at: START + LATEST_DECISION_MS });
+  });
+
+  it('is the command itself if the page would not end otherwise', () => {
+    expect(decisionEdge(oldest, range([], { before: { at: START + 5, id: newId(), n: 0 } }))).toEqual(oldest);
+  });
+});
