@@ -86,7 +86,7 @@ describe('a POST', () => {
     expect([status, body.id, body.result.structuredContent.user.role]).toEqual([200, 7, 'owner']);
     expect(headers.get('mcp-session-id')).toBeNull();
     expect(headers.get('x-api-version')).toBe('1');
-    expect((await sendRequest(rpc('tools/list'))).body.result.tools).toHaveLength(25);
+    expect((await sendRequest(rpc('tools/list'))).body.result.tools).toHaveLength(26);
     const subscribe = await sendRequest(rpc('resources/subscribe', { uri: `twin://homes/${mine.homeId}` }));
     expect(subscribe.body.error.code).toBe(-32602);
   });

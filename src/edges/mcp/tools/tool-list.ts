@@ -3,12 +3,14 @@ import type { Caller } from '../../../operations/operation.ts';
 import { commandTools } from './command-tools.ts';
 import { planTools } from './plan-tools.ts';
 import { discoveryTools, firmwareTools, observabilityTools, otherReadTools } from './read-tools.ts';
+import { getTimeline } from './timeline-tool.ts';
 import type { McpTool } from './tool.ts';
 import { managementTools, otherWriteTools, provisioningTools } from './write-tools.ts';
 
 /** All tools, in the order of the specification's table. */
 export const tools: readonly McpTool[] = [
   ...observabilityTools,
+  getTimeline,
   ...discoveryTools,
   ...commandTools,
   ...provisioningTools,

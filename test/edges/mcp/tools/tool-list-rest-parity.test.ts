@@ -84,6 +84,12 @@ const rows: Row[] = [
     refused: { NOT_FOUND: { device_id: NOWHERE } },
   },
   {
+    tool: 'get_timeline',
+    args: ({ deviceId }) => ({ device_id: deviceId, limit: 2, kind: ['command'] }),
+    rest: ({ device_id, ...more }) => ['GET', `/devices/${device_id}/timeline${query(more)}`],
+    refused: { NOT_FOUND: { device_id: NOWHERE }, VALIDATION_FAILED: { device_id: NOWHERE, from: 'yesterday' } },
+  },
+  {
     tool: 'get_command_status',
     args: ({ commandId }) => ({ command_id: commandId }),
     rest: ({ command_id }) => ['GET', `/commands/${command_id}`],

@@ -28,5 +28,8 @@ describe('every tool', () => {
     expect(argumentsOf('check_firmware_update')).toEqual(['device_id']);
     expect(argumentsOf('get_plan_status')).toEqual(['plan_id']);
     expect(argumentsOf('get_device_command_history')).toEqual(['device_id', 'limit', 'cursor']);
+    expect(argumentsOf('get_timeline')).toEqual([
+      ...['device_id', 'home_id', 'room_id', 'kind', 'from', 'to', 'limit', 'cursor'],
+    ]);
   });
 });

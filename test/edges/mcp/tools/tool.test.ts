@@ -10,6 +10,7 @@ import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../
 /** In the order of the specification's table. */
 const NAMES = [
   ...['get_device_state', 'get_device_capabilities', 'get_device_command_history', 'get_command_status'],
+  'get_timeline',
   ...['list_devices', 'get_device_detail', 'list_homes', 'list_rooms', 'list_groups'],
   ...['execute_proto_command', 'confirm_proto_command', 'provision_device', 'decommission_device'],
   ...['setup_home', 'create_device_group', 'add_devices_to_group'],
@@ -151,6 +152,30 @@ describe.each(transports)('over %s', (transport) => {
       expect(await refused('get_state_verification', { command_id }, foreign)).toBe('NOT_FOUND');
       expect(await refused('list_rooms', { home_id: mine.homeId }, foreign)).toBe('NOT_FOUND');
       expect(await refused('get_plan_status', { plan_id: v7() }, foreign)).toBe('NOT_FOUND');
+    });
+
+    it('list the events of a device, a home and a room, with a summary and within a bound', async () => {
+      const id = await light();
+      for (const action of ['turn_off', 'turn_on']) {
+        service.clock.advance(1_000);
+        await call('execute_proto_command', { target_type: 'device', target_id: id, action });
+      }
+      const result = await callTool(client, 'get_timeline', { device_id: id, kind: ['command', 'refusal'] });
+      expect(JSON.stringify(result.content)).toMatch(/2 entries: command 2\. From \S+ to \S+\./);
+      expect(structured(result).entries).toMatchObject([
+        { kind: 'command', device_id: id, action: 'turn_on' },
+        { kind: 'command', device_id: id, action: 'turn_off' },
+      ]);
+      for (const place of [{ home_id: mine.homeId }, { home_id: mine.homeId, room_id: mine.roomId }]) {
+        const { entries, next_cursor } = await call('get_timeline', { ...place, limit: 1 });
+        expect([entries.length, entries[0].device_id, typeof next_cursor]).toEqual([1, id, 'string']);
+      }
+      const ofNothing = await callTool(client, 'get_timeline', {});
+      expect(ofNothing._meta?.['twinkeep/refusal']).toMatchObject({ code: 'VALIDATION_FAILED' });
+      expect(await refused('get_timeline', { device_id: id, home_id: mine.homeId })).toBe('VALIDATION_FAILED');
+      expect(await refused('get_timeline', { device_id: id, room_id: mine.roomId })).toBe('VALIDATION_FAILED');
+      expect(await refused('get_timeline', { device_id: id, limit: 51 })).toBe('VALIDATION_FAILED');
+      expect(await refused('get_timeline', { device_id: id, id: v7() })).toBe('VALIDATION_FAILED');
     });
 
     it('refuse unknown arguments by the names of the tool', async () => {
