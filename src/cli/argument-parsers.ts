@@ -22,6 +22,16 @@ export function parseExpiry(text: string): string {
   return new Date(at).toISOString();
 }
 
+/** A duration before now such as `24h`, or a date → ISO 8601. */
+export function parsePast(text: string): string {
+  if (/^\d+[smhd]?$/.test(text)) return new Date(Date.now() - parseDurationS(text) * 1000).toISOString();
+  const at = Date.parse(text);
+  if (Number.isNaN(at)) {
+    throw new InvalidArgumentError('It must be a duration such as 24h, or a date such as 2027-01-01T00:00:00Z.');
+  }
+  return new Date(at).toISOString();
+}
+
 export const parseIntegerBetween =
   (min: number, max: number) =>
   (text: string): number => {

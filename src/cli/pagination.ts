@@ -1,7 +1,7 @@
 import type { Api } from './api.ts';
 
 type Page = { next_cursor: string | null };
-type Query = Readonly<Record<string, string | undefined>>;
+type Query = Readonly<Record<string, string | readonly string[] | undefined>> & { cursor?: string | undefined };
 
 /** The maximum of the service. */
 const PAGE_ENTRIES = 200;

@@ -29,6 +29,7 @@ import { addServe } from './commands/serve.ts';
 import { addSessions } from './commands/sessions.ts';
 import { addSimulate } from './commands/simulate.ts';
 import { addStatus } from './commands/status.ts';
+import { addTimeline } from './commands/timeline.ts';
 import { addToken } from './commands/token.ts';
 import { addWatch } from './commands/watch.ts';
 import type { Display, Io } from './io.ts';
@@ -71,6 +72,7 @@ export function makeProgram(io: Io): Command {
   addIntents(program, io);
   addCognition(program, io);
   addPolicy(program, io);
+  addTimeline(program, io);
   addWatch(program, io);
   addKeys(program, io);
   addMembers(program, io);

@@ -1,0 +1,103 @@
+import { type Command, Option } from 'commander';
+import { collectOption, parseIntegerBetween, parsePast } from '../argument-parsers.ts';
+import { type CliContext, createCliContext } from '../cli-context.ts';
+import { UsageError } from '../errors.ts';
+import type { Io } from '../io.ts';
+import { fetchPages } from '../pagination.ts';
+import { printTable } from '../print.ts';
+import { type RequesterFields, requesterText } from '../requester-text.ts';
+
+const kinds = ['presence', 'command', 'plan', 'confirmation', 'refusal', 'firmware'];
+
+interface Entry {
+  at: string;
+  kind: string;
+  text: string;
+  device_id: string;
+  device_name: string | null;
+  by: string | null;
+  credential: RequesterFields['requested_with'] | null;
+}
+
+interface Page {
+  entries: Entry[];
+  left_out: string[];
+  devices_left_out: number;
+  next_cursor: string | null;
+}
+
+interface Options {
+  home?: string;
+  room?: string;
+  since?: string;
+  until?: string;
+  kind?: string[];
+  limit: number;
+  cursor?: string;
+}
+
+export function addTimeline(program: Command, io: Io): void {
+  program
+    .command('timeline [device]')
+    .summary('list what happened to a device, a home or a room')
+    .description(
+      'Lists what happened to a device, or to the devices that are in a home or room now, newest first:\n' +
+        'presence, commands, steps of plans, confirmations, refusals and firmware.',
+    )
+    .option('--home <home>', 'of a home instead of a device')
+    .option('--room <room>', 'of a room; a room without --home is found by its name or id in any home')
+    .option('--since <time>', 'only since this time, or for this long, such as 24h', parsePast)
+    .option('--until <time>', 'only before this time, or before so long ago', parsePast)
+    .addOption(new Option('--kind <kind>', `only this kind; repeatable: ${kinds.join(', ')}`).argParser(collectOption))
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 1_000), 50)
+    .option('--cursor <cursor>', 'continue after the previous page')
+    .addHelpText('after', '\nExample:\n  twinkeep timeline "Front door" --since 24h --kind confirmation --kind refusal')
+    .action(async (device: string | undefined, options: Options, command: Command) => {
+      const client = createCliContext(io, command);
+      const { since, until, kind, limit, cursor } = options;
+      const path = await timelinePath(client, device, options);
+      const query = { from: since, to: until, kind, cursor };
+      const body = await fetchPages<Page>(client.api, path, { name: 'entries', limit, query });
+      client.show(body, (page) => printTimeline(io, page, device === undefined));
+    });
+}
+
+async function timelinePath(
+  { api, resolve, resolveOption }: CliContext,
+  device: string | undefined,
+  { home, room }: Options,
+): Promise<string> {
+  if ((device === undefined) === (home === undefined && room === undefined))
+    throw new UsageError('give a device, or --home or --room');
+  if (device !== undefined) return `/v1/devices/${encodeURIComponent(await resolve('device', device))}/timeline`;
+  const homeId = await resolveOption('home', home);
+  const roomId = await resolveOption('room', room, homeId === undefined ? {} : { homeId });
+  if (roomId === undefined) return `/v1/homes/${encodeURIComponent(homeId ?? '')}/timeline`;
+  const of = homeId ?? (await homeOf(api, roomId));
+  return `/v1/homes/${encodeURIComponent(of)}/rooms/${encodeURIComponent(roomId)}/timeline`;
+}
+
+/** The home of a room that was found without one. */
+async function homeOf(api: CliContext['api'], roomId: string): Promise<string> {
+  const { homes } = await api.get<{ homes: { id: string }[] }>('/v1/homes');
+  for (const { id } of homes) {
+    const { rooms } = await api.get<{ rooms: { id: string }[] }>(`/v1/homes/${encodeURIComponent(id)}/rooms`);
+    if (rooms.some((one) => one.id === roomId)) return id;
+  }
+  throw new UsageError('no home has this room: give --home too');
+}
+
+function printTimeline(io: Io, page: Page, ofPlace: boolean): void {
+  const { entries, left_out, devices_left_out, next_cursor } = page;
+  const rows = entries.map(({ at, kind, text, device_id, device_name, by, credential }) => [
+    ...[at, kind, ...(ofPlace ? [device_name ?? device_id] : []), text],
+    by === null ? null : requesterText({ requested_by: by, ...(credential && { requested_with: credential }) }),
+  ]);
+  printTable(io, ['AT', 'KIND', ...(ofPlace ? ['DEVICE'] : []), 'EVENT', 'BY'], rows);
+  const notes = [
+    ...(left_out.length === 0 ? [] : [`left out, because you may not read them: ${left_out.join(', ')}`]),
+    ...(devices_left_out === 0 ? [] : [`${devices_left_out} older devices are left out`]),
+    ...(next_cursor === null ? [] : [`more: --cursor ${next_cursor}`]),
+  ];
+  for (const note of notes) io.err(io.errColors.dim(note));
+}

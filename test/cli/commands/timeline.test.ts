@@ -1,0 +1,60 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { runCliInProcess } from '../../support/cli.ts';
+import { type HttpService, startHttpService } from '../../support/http-service.ts';
+import { makeTestTenant, type TestTenant } from '../../support/test-tenant.ts';
+
+let service: HttpService;
+let mine: TestTenant;
+let lamp: string;
+
+beforeAll(async () => {
+  service = await startHttpService();
+  mine = await makeTestTenant(service);
+  lamp = (await mine.register({ name: 'Desk lamp', room_id: mine.roomId })).device_id;
+  await mine.call('POST', `/device/${lamp}/command`, { action: 'turn_on' });
+  service.clock.advance(1_000);
+  await mine.call('POST', `/device/${lamp}/command`, { action: 'fly' });
+});
+afterAll(() => service.close());
+
+const run = (...args: string[]) => runCliInProcess(args, { url: service.url, token: mine.tokens.admin });
+const events = async (...args: string[]): Promise<[string, string][]> => {
+  const { code, stdout, stderr } = await run('timeline', '--json', ...args);
+  expect([args, code, stderr]).toEqual([args, 0, '']);
+  return JSON.parse(stdout).entries.map(({ kind, text }: Record<string, string>) => [kind, text]);
+};
+
+describe('twinkeep timeline', () => {
+  it('lists what happened to a device, a home and a room', async () => {
+    const all = [
+      ['refusal', expect.stringMatching(/^fly was refused: /)],
+      ['command', 'turn_on was dispatched'],
+    ];
+    expect(await events('Desk lamp')).toEqual(all);
+    expect(await events('--home', mine.homeId)).toEqual(all);
+    expect(await events('--home', mine.homeId, '--room', mine.roomId)).toEqual(all);
+    expect(await events('--room', mine.roomId)).toEqual(all);
+  });
+
+  it('is limited to kinds and to a time', async () => {
+    expect(await events(lamp, '--kind', 'command', '--kind', 'plan')).toEqual([['command', 'turn_on was dispatched']]);
+    expect(await events(lamp, '--until', '2020-01-01')).toEqual([]);
+    expect(await events(lamp, '--limit', '1')).toHaveLength(1);
+  });
+
+  it('prints a table with the user, and the device if it is of a place', async () => {
+    const ofDevice = await run('timeline', lamp);
+    expect(ofDevice.stdout).toMatch(/^AT +KIND +EVENT +BY\n.* refusal +fly was refused: /);
+    const ofHome = await run('timeline', '--home', mine.homeId, '--limit', '1');
+    expect(ofHome.stdout).toMatch(/^AT +KIND +DEVICE +EVENT +BY\n.* refusal +Desk lamp +fly was refused: /);
+    expect(ofHome.stderr).toMatch(/^more: --cursor \S+\n$/);
+  });
+
+  it('needs a device or a place, and not both', async () => {
+    for (const args of [[], [lamp, '--home', mine.homeId]]) {
+      const { code, stderr } = await run('timeline', ...args);
+      expect([code, stderr]).toEqual([2, expect.stringContaining('give a device, or --home or --room')]);
+    }
+    expect((await run('timeline', lamp, '--since', 'yesterday')).stderr).toContain('It must be a duration such as 24h');
+  });
+});
