@@ -54,6 +54,10 @@ export const pageEntries: readonly PageEntry[] = [
     load: () => import('./homes/page.tsx').then(({ HomeDetailsPage }) => HomeDetailsPage),
   },
   {
+    ...{ path: '/homes/:id/rooms/:room', role: 'viewer' },
+    load: () => import('./homes/room.tsx').then(({ RoomPage }) => RoomPage),
+  },
+  {
     ...{ path: '/groups', label: 'Groups', icon: 'group', group: 'Operate', role: 'user' },
     load: () => import('./groups/list.tsx').then(({ GroupsPage }) => GroupsPage),
   },

@@ -5,6 +5,7 @@ import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { CommandPanel } from '../commands/panel.tsx';
 import { useSession } from '../session.tsx';
+import { Timeline } from '../timeline/timeline.tsx';
 import { LoadError, Loading, Note, Pill } from '../ui/feedback.tsx';
 import { Time } from '../ui/time.tsx';
 import { Fact, Facts, ObjectMembers } from '../ui/values.tsx';
@@ -20,7 +21,7 @@ import { DeviceTwin } from './twin.tsx';
 import { useDeviceUpdates } from './use-device-updates.ts';
 import './page.css';
 
-/** Page of one device: twin, commands, messages, keys and manifest. */
+/** Page of one device: twin, commands, messages, keys, timeline and manifest. */
 export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<string, string>> }) {
   const { may } = useSession();
   const { data, error, refetch } = useGet<ResponseBody<typeof getDevice>>(`/v1/devices/${id}`, {
@@ -77,6 +78,7 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
           <Messages id={id} revoked={device.revoked} />
         </div>
       </div>
+      <Timeline path={`/v1/devices/${id}/timeline`} deviceId={id} />
       <DeviceManifest id={id} />
     </>
   );

@@ -5,6 +5,7 @@ import type { ResponseBody } from '../api/answer-types.ts';
 import { usePagedQuery } from '../api/paged-query.ts';
 import { invalidatePaths, useGet } from '../api/queries.ts';
 import { useSession } from '../session.tsx';
+import { Timeline } from '../timeline/timeline.tsx';
 import { ConfirmButton } from '../ui/confirm-button.tsx';
 import { Empty, LoadError, Loading } from '../ui/feedback.tsx';
 import { FormButton } from '../ui/form-button.tsx';
@@ -22,7 +23,7 @@ type Room = RoomListPage['rooms'][number];
 /** Lists that show homes or rooms. */
 const LISTS = ['/v1/homes?', '/v1/devices', '/v1/overview'];
 
-/** Page of one home, with its rooms. */
+/** Page of one home, with its rooms and the events of its devices. */
 export function HomeDetailsPage({ params: { id = '' } }: { params: Readonly<Record<string, string>> }) {
   const { may } = useSession();
   const { data, error, refetch } = useGet<ResponseBody<typeof getHome>>(`/v1/homes/${id}`);
@@ -48,6 +49,7 @@ export function HomeDetailsPage({ params: { id = '' } }: { params: Readonly<Reco
         {may('admin') && <HomeChanges home={home} />}
       </header>
       <Rooms home={home} />
+      {may('user') && <Timeline path={`/v1/homes/${id}/timeline`} />}
     </>
   );
 }
@@ -142,7 +144,9 @@ function Row({ room, path, stalePaths }: { room: Room; path: string; stalePaths:
   const { may } = useSession();
   return (
     <tr>
-      <th scope="row">{room.name}</th>
+      <th scope="row">
+        <Link href={`/homes/${room.home_id}/rooms/${room.id}`}>{room.name}</Link>
+      </th>
       <td>{may('user') && <Link href={`/devices?home=${room.home_id}&room=${room.id}`}>Show devices</Link>}</td>
       {may('admin') && (
         <td>
