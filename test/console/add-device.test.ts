@@ -64,7 +64,7 @@ describe.runIf(hasChromium())('a device that is added in the console', () => {
     expect(await accessibility(page)).toEqual([]);
     await saveScreenshot(page, 'add-device');
     await submit(page).click();
-    await page.getByText('Waiting for its first hello').waitFor();
+    await page.getByText('Waiting for its first message').waitFor();
     const secret = `${await page.locator('.secret').textContent()}`;
     const program = await programIn(page, 'JavaScript');
     const memberIn = (name: string): string => `${new RegExp(`${name}: "(.*)"`).exec(program)?.[1]}`;
@@ -112,7 +112,7 @@ describe.runIf(hasChromium())('a device that is added in the console', () => {
     await page.getByLabel('Home', { exact: true }).selectOption('Home');
     await page.getByLabel('Room (optional)').selectOption('Hall');
     await submit(page).click();
-    await page.getByText('Waiting for its first hello').waitFor();
+    await page.getByText('Waiting for its first message').waitFor();
     await programIn(page, 'Python');
     expect(await overflowsHorizontally(page)).toBe(false);
     expect(await accessibility(page)).toEqual([]);
@@ -146,7 +146,7 @@ describe.runIf(hasChromium())('a device that is added in the console', () => {
     await page.getByLabel('Device type').fill('smart_light');
     await page.locator('option', { hasText: 'Loading rooms …' }).waitFor({ state: 'attached' });
     await submit(page).click();
-    await page.getByText('Waiting for its first hello').waitFor();
+    await page.getByText('Waiting for its first message').waitFor();
     answer();
     expect((await owner.get('/v1/devices')).body.devices).toMatchObject([{ home_id: owner.homeId, room_id: null }]);
     expect(browserErrors()).toEqual([]);
@@ -164,7 +164,7 @@ describe.runIf(hasChromium())('a device that is added in the console', () => {
     await page.getByLabel('Name', { exact: true }).fill('Lamp');
     await page.getByLabel('Device type').fill('smart_light');
     await submit(page).click();
-    await page.getByText('Waiting for its first hello').waitFor();
+    await page.getByText('Waiting for its first message').waitFor();
     const program = await programIn(page, language);
     expect(program).toContain(await page.locator('.secret').textContent());
     if (isInstalled) {

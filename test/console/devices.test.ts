@@ -221,6 +221,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await page.getByRole('button', { name: 'Preview' }).click();
     const dialog = page.getByRole('dialog');
     expect(await dialog.getByRole('row', { name: /^brightness/ }).textContent()).toContain('→100');
+    await dialog.getByText('The command would have this effect:').waitFor();
     await dialog.getByText('Nothing is sent unless you confirm it.').waitFor();
     expect((await owner.get('/v1/confirmations')).body.confirmations).toEqual([]);
     await dialog.getByRole('button', { name: 'Cancel command' }).click();

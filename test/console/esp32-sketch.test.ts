@@ -49,7 +49,7 @@ describe.runIf(hasChromium())('a device on a board that is added in the console'
     await page.getByLabel('Name', { exact: true }).fill('Board');
     await page.getByLabel('Device type').fill('smart_light');
     await page.getByRole('button', { name: 'Add device', exact: true }).click();
-    await page.getByText('Waiting for its first hello').waitFor();
+    await page.getByText('Waiting for its first message').waitFor();
   }
 
   it('has a QR code with its values, on a large and on a small screen', async () => {

@@ -53,7 +53,7 @@ export function ConfirmationDialog({
   const isExpired = Date.parse(expiresAt) <= useNow() && confirm.isIdle && cancel.isIdle;
   return (
     <Dialog title={props.title} onClose={close}>
-      <p>{props.reason}</p>
+      <p>{props.isPreview === true ? `The ${noun} would have this effect:` : props.reason}</p>
       {props.children}
       {isExpired ? (
         <Note tone="warn">{props.expiredText}</Note>

@@ -26,7 +26,7 @@ interface NewDeviceProps {
   onClose(): void;
 }
 
-/** Shows the secret of a new device until the dialog is closed, programs that use it, and when the device says hello. */
+/** Shows the secret of a new device until the dialog is closed, programs that use it, and whether the device has connected. */
 export function NewDevice({ device, onClose: close }: NewDeviceProps) {
   return (
     <Dialog title="The device is registered" onClose={close}>
@@ -72,7 +72,7 @@ function FirstHello({ id }: { id: string }) {
   return hasCome ? (
     <Note tone="good">The device is connected.</Note>
   ) : (
-    <Note tone="quiet">Waiting for its first hello …</Note>
+    <Note tone="quiet">Waiting for its first message …</Note>
   );
 }
 
