@@ -5,7 +5,8 @@ import type { UpdateKindName } from '../shared/live/update-kinds.ts';
 import { makeDocumentCache } from './documents.ts';
 import { type HttpParts, makeGraphqlListener } from './listener.ts';
 import { makeLiveEventSource } from './live-event-source.ts';
-import { getSchemas } from './schema.ts';
+import type { RequestParams } from './request-params.ts';
+import { schemas } from './schema.ts';
 import { GraphqlSockets, type SocketParts } from './sockets.ts';
 
 type SubscriberCount = (tenantId: Uuid, kind: UpdateKindName) => number;
@@ -24,9 +25,16 @@ export interface GraphqlEdge
 /** GraphQL edge at `/graphql` (contract §6): HTTP listener and WebSocket server. Its schemas are built by the first document. */
 export function makeGraphql(parts: GraphqlParts): GraphqlEdge {
   const { actors, newId, log } = parts.services;
-  const documents = makeDocumentCache(getSchemas, { hideSuggestions: parts.production });
+  const documents = makeDocumentCache(() => schemas.get(), { hideSuggestions: parts.production });
   const eventSource = makeLiveEventSource(actors);
-  const common = { ...parts, publicSchema: () => getSchemas()[0], prepareDocument: documents.prepare };
+  const common = {
+    ...{ ...parts, publicSchema: () => schemas.get()[0] },
+    // The first documents wait for the schemas while other requests are answered.
+    prepareDocument: async (params: RequestParams) => {
+      await schemas.build();
+      return documents.prepare(params);
+    },
+  };
   const sockets = new GraphqlSockets({ ...common, eventSource });
   return {
     listener: makeGraphqlListener({ ...common, newId, log }),

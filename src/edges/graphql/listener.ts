@@ -32,7 +32,7 @@ import { type RequestParams, readRequestParams } from './request-params.ts';
 export interface HttpParts {
   /** The schema that documents are validated against. */
   publicSchema(): GraphQLSchema;
-  prepareDocument: PrepareDocument;
+  prepareDocument(...params: Parameters<PrepareDocument>): Promise<ReturnType<PrepareDocument>>;
   authenticator: HttpAuthenticator;
   rateLimiter: RequestRateLimiter;
   addressOf: AddressOf;
@@ -138,7 +138,7 @@ class ExchangeHandler {
     const params = read.value;
     const text = checkJson(params.query);
     if (!text.ok) return sendRefusal(exchange, refuse('VALIDATION_FAILED', `query: ${text.reason}`).refusal);
-    const prepared = this.#parts.prepareDocument(params);
+    const prepared = await this.#parts.prepareDocument(params);
     if ('operation' in prepared) {
       const refused = this.#documentRefusal(prepared, caller, exchange);
       if (refused !== null) return sendRefusal(exchange, refused.refusal, refused.headers);

@@ -1,13 +1,23 @@
 import {
   DirectiveLocation,
   GraphQLDirective,
+  type GraphQLField,
   type GraphQLFieldConfig,
   type GraphQLFieldConfigMap,
+  type GraphQLInputField,
+  type GraphQLNamedType,
   GraphQLObjectType,
   GraphQLSchema,
+  getNamedType,
+  isInputObjectType,
+  isInterfaceType,
+  isObjectType,
+  isUnionType,
   specifiedDirectives,
+  validateSchema,
 } from 'graphql';
 import { getDevice, listDevices } from '../../operations/devices/devices.ts';
+import { SlicedBuild } from '../shared/sliced-build.ts';
 import { memberOf } from './descriptions.ts';
 import { Enums } from './enum-types.ts';
 import type { GraphqlContext } from './graphql-context.ts';
@@ -21,14 +31,18 @@ import { queryField } from './queries.ts';
 import { mutations, queries } from './root-fields.ts';
 import { subscriptionFields } from './subscriptions.ts';
 
-let built: readonly [GraphQLSchema, GraphQLSchema] | undefined;
-
 /** The public schema and the executed one. Built once per process: both depend only on the operations. */
-export const getSchemas = (): readonly [GraphQLSchema, GraphQLSchema] =>
-  (built ??= [makeSchema(), makeSchema({ executed: true })]);
+export const schemas = new SlicedBuild(
+  (function* (): Generator<void, readonly [GraphQLSchema, GraphQLSchema]> {
+    return [yield* schemaSteps(), yield* schemaSteps({ executed: true })];
+  })(),
+);
 
 /** Builds the schema from the operations. `executed` adds the fields that documents are rewritten to (list-projection.ts). */
-export function makeSchema({ executed = false } = {}): GraphQLSchema {
+export const makeSchema = (options: { executed?: boolean } = {}): GraphQLSchema =>
+  new SlicedBuild(schemaSteps(options)).get();
+
+function* schemaSteps({ executed = false }: { executed?: boolean } = {}): Generator<void, GraphQLSchema> {
   const enums = new Enums();
   const inputs = new InputTypes(enums);
   const full = objectIn(memberOf(shapeOf(getDevice.output, 'output').shape, 'device'));
@@ -51,14 +65,35 @@ export function makeSchema({ executed = false } = {}): GraphQLSchema {
   });
   // The full record is built first: it and the list entry share one type.
   outputs.object(full, 'Device');
+  yield;
   const builders = { inputs, outputs, connections: new Map(), refused: refusedType(enums), executed };
-  return new GraphQLSchema({
+  const query = yield* root('Query', queries, (name, row) => queryField(builders, name, row));
+  const mutation = yield* root('Mutation', mutations, (name, row) => mutationField(builders, name, row));
+  const subscription = new GraphQLObjectType({ name: 'Subscription', fields: subscriptionFields(outputs, enums) });
+  yield* resolveFields([query, mutation, subscription]);
+  const schema = new GraphQLSchema({
     directives: portableDirectives,
     description: 'The same operations as REST, with the same roles, scopes, refusals and audit entries.',
-    query: root('Query', queries, (name, row) => queryField(builders, name, row)),
-    mutation: root('Mutation', mutations, (name, row) => mutationField(builders, name, row)),
-    subscription: new GraphQLObjectType({ name: 'Subscription', fields: subscriptionFields(outputs, enums) }),
+    ...{ query, mutation, subscription },
   });
+  yield;
+  // The schema keeps the result, which the first document would compute otherwise.
+  validateSchema(schema);
+  return schema;
+}
+
+/** Computes the fields of all types, which the types keep; otherwise the schema computes them at once. */
+function* resolveFields(roots: readonly GraphQLNamedType[]): Generator<void, void> {
+  const found = new Set(roots);
+  for (const type of found) {
+    if (isUnionType(type)) for (const member of type.getTypes()) found.add(member);
+    if (!isObjectType(type) && !isInterfaceType(type) && !isInputObjectType(type)) continue;
+    for (const field of Object.values<GraphQLField<unknown, unknown> | GraphQLInputField>(type.getFields())) {
+      found.add(getNamedType(field.type));
+      if ('args' in field) for (const { type } of field.args) found.add(getNamedType(type));
+    }
+    yield;
+  }
 }
 
 /**
@@ -71,13 +106,16 @@ const portableDirectives: readonly GraphQLDirective[] = specifiedDirectives.map(
   return known.length === locations.length ? directive : new GraphQLDirective({ ...config, locations: known });
 });
 
-function root<Row>(
+function* root<Row>(
   name: string,
   table: Readonly<Record<string, Row>>,
   make: (name: string, row: Row) => GraphQLFieldConfig<unknown, GraphqlContext>,
-): GraphQLObjectType<unknown, GraphqlContext> {
+): Generator<void, GraphQLObjectType<unknown, GraphqlContext>> {
   const fields: GraphQLFieldConfigMap<unknown, GraphqlContext> = {};
-  for (const [field, row] of Object.entries(table)) fields[field] = make(field, row);
+  for (const [field, row] of Object.entries(table)) {
+    fields[field] = make(field, row);
+    yield;
+  }
   return new GraphQLObjectType({ name, fields });
 }
 

@@ -55,7 +55,7 @@ export interface SocketParts {
     | 'sealedCache'
     | 'store'
   >;
-  prepareDocument: PrepareDocument;
+  prepareDocument(...params: Parameters<PrepareDocument>): Promise<ReturnType<PrepareDocument>>;
   eventSource: LiveEventSource;
   identity: Pick<Authenticator, 'authenticate'>;
   rateLimiter: Pick<RequestRateLimiter, 'signInRefusal' | 'recordFailedSignIn' | 'chargeCaller'>;
@@ -228,7 +228,7 @@ export class GraphqlSockets implements SizeReporter {
     if (running > this.#limits.maxOperations) return refused(this.#tooMany);
     const read = parseRequestParams(payload as never);
     if (!read.ok) return refused(read.refusal);
-    const prepared = prepareDocument(read.value);
+    const prepared = await prepareDocument(read.value);
     if ('errors' in prepared) {
       // Parsing an invalid document costs the same, so it is charged too. Beyond the rate limit the connection is closed,
       // because an error response alone would not slow the client down.

@@ -7,6 +7,7 @@ import type { Json, JsonObject } from '../../domain/values.ts';
 import type { Operation, Upload } from '../../operations/operation.ts';
 import { SERVICE_NAME, SERVICE_VERSION } from '../../operations/platform/system.ts';
 import { PLATFORM_SCOPE } from '../../services/tokens.ts';
+import { SlicedBuild } from '../shared/sliced-build.ts';
 import { API_DESCRIPTION } from './openapi-description.ts';
 import { documentedResources } from './openapi-resources.ts';
 import { SchemaComponents } from './openapi-schemas.ts';
@@ -35,7 +36,11 @@ export interface RouteGroup {
 }
 
 /** Builds the OpenAPI 3.1 document from the routes and schemas that serve the requests, and the configured tiers. */
-export function buildOpenApi(groups: readonly RouteGroup[], tiers: readonly string[] = []): JsonObject {
+export const buildOpenApi = (groups: readonly RouteGroup[], tiers: readonly string[] = []): JsonObject =>
+  new SlicedBuild(openApiSteps(groups, tiers)).get();
+
+/** The steps of `buildOpenApi`: one for each route. */
+export function* openApiSteps(groups: readonly RouteGroup[], tiers: readonly string[]): Generator<void, JsonObject> {
   const schemas = new SchemaComponents(tiers);
   schemas.output(z.object({ problem })); // registers the component
   const responses: JsonObject = {};
@@ -45,6 +50,7 @@ export function buildOpenApi(groups: readonly RouteGroup[], tiers: readonly stri
       const path: JsonObject = paths[route.path] ?? serversOf(route);
       path[route.method.toLowerCase()] = operationOf(route, title, schemas, responses);
       paths[route.path] = path;
+      yield;
     }
   }
   return {

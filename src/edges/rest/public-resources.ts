@@ -5,20 +5,21 @@ import type { BuiltFiles } from '../shared/built-files.ts';
 import type { Metrics } from '../shared/metrics.ts';
 import type { PresentsMetricsToken } from '../shared/metrics-access.ts';
 import { METADATA_PATH } from '../shared/protected-resource.ts';
+import { SlicedBuild } from '../shared/sliced-build.ts';
 import { entryResources } from './entry-resources.ts';
-import { buildOpenApi } from './openapi.ts';
+import { openApiSteps } from './openapi.ts';
 import type { PublicResource } from './public-resource.ts';
 import { referenceResources } from './reference-resources.ts';
 import { routeGroups } from './routes.ts';
 import { type SignInParts, signInResources } from './sign-in/sign-in-resources.ts';
 
-let built: { tiers: string; document: JsonObject } | undefined;
+let built: { tiers: string; document: SlicedBuild<JsonObject> } | undefined;
 
 /** The OpenAPI document of the routes; built once per process. */
-function restDocument(tiers: readonly string[]): JsonObject {
+function restDocument(tiers: readonly string[]): Promise<JsonObject> {
   const key = tiers.join();
-  if (built?.tiers !== key) built = { tiers: key, document: buildOpenApi(routeGroups, tiers) };
-  return built.document;
+  if (built?.tiers !== key) built = { tiers: key, document: new SlicedBuild(openApiSteps(routeGroups, tiers)) };
+  return built.document.build();
 }
 
 const METRICS_REFUSAL: Refusal = {
