@@ -30,8 +30,14 @@ export async function readSamples(
 ): Promise<Outcome<Sample[]>> {
   const { from, to } = request;
   const samples: Sample[] = [];
-  for (let day = dayOf(from); day <= dayOf(to - 1) && samples.length <= limit; day += 1) {
-    const read = await readDays(services, request, { from: day, to: day });
+  const last = dayOf(to - 1);
+  // More days at a time, up to a week, as long as they have few samples.
+  for (
+    let day = dayOf(from), days = 1;
+    day <= last && samples.length <= limit;
+    day += days, days = Math.min(2 * days, 7)
+  ) {
+    const read = await readDays(services, request, { from: day, to: Math.min(day + days - 1, last) });
     if (!read.ok) return read;
     for (const sample of read.value.samples) if (sample.time >= from && sample.time < to) samples.push(sample);
   }

@@ -1,3 +1,4 @@
+import { DAY_MS } from '../../domain/history/report-collector.ts';
 import type { RollupStep } from '../../domain/history/rollup.ts';
 import { shardInSql, shardOf } from '../../domain/shards.ts';
 import type { Uuid } from '../../domain/values.ts';
@@ -46,7 +47,7 @@ interface SeriesRow {
 const seriesQuery = (step: RollupStep | null): string => `with
   tail as materialized (
     select version, body, sum(octet_length(body)) over (order by version) as total from samples
-    where device_id = $1 and version > coalesce(${positionOf}, 0) and at < ($4::bigint + 1) * 86400000 + ${MAX_DEVICE_SKEW_MS}),
+    where device_id = $1 and version > coalesce(${positionOf}, 0) and at < $5),
   more as (select exists (select from tail where total > ${MAX_TAIL_BYTES}) as more)
   select 'day' as kind, day, part, ${step === null ? 'body' : rollupColumns[step]} as body, null as report
     from ${step === null ? 'history_segments' : 'history_rollups'}
@@ -197,7 +198,7 @@ export const historyStore = (database: Database, fence: Fence | null): HistorySt
         name: `history_series_${step ?? 'samples'}`,
         scope: { tenantId },
         text: seriesQuery(step),
-        values: [deviceId, property, from, to],
+        values: [deviceId, property, from, to, (to + 1) * DAY_MS + MAX_DEVICE_SKEW_MS],
       });
       const segmentsOf = (kind: SeriesRow['kind']): StoredSegment[] =>
         rows.flatMap(({ kind: own, day, part, body }) =>
