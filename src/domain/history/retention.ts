@@ -1,4 +1,4 @@
-/** What is retained for a time of its own. */
+/** The kinds of rows of the history that have a retention. */
 export const historyKinds = ['samples', 'rollups'] as const;
 type HistoryKind = (typeof historyKinds)[number];
 

@@ -21,7 +21,7 @@ export const rollupSteps = {
 } as const satisfies Readonly<Record<string, Milliseconds>>;
 export type RollupStep = keyof typeof rollupSteps;
 
-/** Columns of the buckets of a day. What follows from the count of a bucket is left out. */
+/** Columns of the buckets of a day, without values that follow from the count of a bucket. */
 interface RollupColumns {
   /** Number of each bucket within the day. */
   i: number[];

@@ -17,7 +17,7 @@ export interface Sample {
 /** An accepted report as it is stored until it is compacted: received, signed by the device, sequence number, report. */
 export type StoredReport = [at: EpochMs, time: EpochMs, sequence: number, report: JsonObject];
 
-/** Longer texts, such as log lines, are no states: they leave no samples. */
+/** Longer texts, such as log lines, leave no samples. */
 export const MAX_SAMPLE_TEXT = 64;
 /** Characters of the path of a property. */
 export const MAX_PROPERTY_LENGTH = 128;
@@ -52,7 +52,7 @@ const isSampleValue = (value: Json): value is SampleValue =>
 const escapeName = (name: string): string => (/[\\.]/.test(name) ? name.replace(/[\\.]/g, '\\$&') : name);
 
 /** The value of a property in a report; undefined if the report has none that leaves a sample. */
-export function leafOf(report: JsonObject, names: readonly string[]): SampleValue | undefined {
+export function sampleValueAt(report: JsonObject, names: readonly string[]): SampleValue | undefined {
   let value: Json = report;
   for (const name of names) {
     if (!isObject(value) || !Object.hasOwn(value, name)) return undefined;
@@ -62,7 +62,7 @@ export function leafOf(report: JsonObject, names: readonly string[]): SampleValu
 }
 
 /** The names of a property's path. */
-export function namesOf(property: string): string[] {
+export function pathNamesOf(property: string): string[] {
   const names = [''];
   for (const [part] of property.matchAll(/\\[\\.]|\.|[^.\\]+|\\/g)) {
     if (part === '.') names.push('');

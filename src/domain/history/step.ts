@@ -52,6 +52,6 @@ export function chooseStep(from: EpochMs, to: EpochMs, samplesFrom: EpochMs): st
 
 const byLength = Object.entries(rollupSteps).sort(([, one], [, other]) => other - one) as [RollupStep, Milliseconds][];
 
-/** The longest stored roll-up of which the intervals of `step` consist; null: samples are needed. */
+/** The longest stored roll-up that divides `step`; null: samples are needed. */
 export const rollupFor = (step: Milliseconds): RollupStep | null =>
   byLength.find(([, length]) => step % length === 0)?.[0] ?? null;

@@ -61,7 +61,7 @@ const history = z
     to: isoTime,
     step: z.string().meta({ description: '`raw`, `changes`, or the length of the intervals' }),
     source: z.string().meta({
-      description: 'What was read: `samples`, or roll-ups of this length: `1m`, `15m`, `1h` or `1d`',
+      description: 'Source of the answer: `samples`, or roll-ups of this length: `1m`, `15m`, `1h` or `1d`',
     }),
     samples: z.array(sample).nullable().meta({ description: 'With the step `raw` or `changes`' }),
     points: z.array(point).nullable().meta({

@@ -2,7 +2,13 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Bucket, BucketMerger, rollUp } from '../../domain/history/bucket.ts';
 import { DAY_MS, dayOf } from '../../domain/history/report-collector.ts';
 import { decodeRollup, type RollupStep, rollupSteps } from '../../domain/history/rollup.ts';
-import { bySampleOrder, leafOf, namesOf, type Sample, type StoredReport } from '../../domain/history/sample.ts';
+import {
+  bySampleOrder,
+  pathNamesOf,
+  type Sample,
+  type StoredReport,
+  sampleValueAt,
+} from '../../domain/history/sample.ts';
 import { decodeSegment } from '../../domain/history/segment.ts';
 import { rollupFor } from '../../domain/history/step.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
@@ -66,7 +72,7 @@ async function readDays(
   return done({ samples: samples.sort(bySampleOrder), before: rows.before });
 }
 
-/** What the range was read from: `samples`, or the roll-ups of a step. */
+/** Source of a range: `samples`, or the roll-ups of a step. */
 export type SeriesSource = 'samples' | RollupStep;
 
 /** Intervals of `step` of the range; `from` is a multiple of it. States last until `until`, which is at most `to`. */
@@ -123,7 +129,7 @@ async function mergedDays({ days, before }: SeriesRows, source: RollupStep): Pro
   return buckets;
 }
 
-/** All samples of each day of which some are not merged yet, in their order. */
+/** All samples of each day with samples that are not merged, in their order. */
 async function unmergedDays(
   { store }: Pick<Services, 'store'>,
   { deviceId, property, to }: SeriesRequest,
@@ -156,12 +162,12 @@ async function unmergedDays(
 }
 
 async function samplesOfReports(rows: readonly ReportRow[], property: string): Promise<Sample[]> {
-  const names = namesOf(property);
+  const names = pathNamesOf(property);
   const samples: Sample[] = [];
   let bytes = 0;
   for (const { text } of rows) {
     for (const [at, time, sequence, report] of JSON.parse(text) as StoredReport[]) {
-      const value = leafOf(report, names);
+      const value = sampleValueAt(report, names);
       if (value !== undefined) samples.push({ time, at, sequence, value });
     }
     bytes += text.length;

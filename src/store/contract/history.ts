@@ -3,7 +3,7 @@ import type { OwnedShards } from '../../domain/shards.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../../domain/values.ts';
 
 /** A day as its number since 1970, in UTC. */
-export type Day = number;
+export type DayNumber = number;
 
 /** The reports of one commit that are not compacted yet: JSON text of a list of `StoredReport`. */
 export interface ReportRow {
@@ -22,7 +22,7 @@ export interface HistoryBacklog {
   /** When the oldest of them was received; null without one. */
   oldest: EpochMs | null;
   /** The earliest day whose segments are not merged; null if all are. */
-  openFrom: Day | null;
+  openFrom: DayNumber | null;
 }
 
 /** The oldest reports of a device that are not compacted. */
@@ -37,7 +37,7 @@ export interface ReportTail {
 /** A segment: encoded samples of one property and day. */
 export interface SegmentRow {
   property: string;
-  day: Day;
+  day: DayNumber;
   samples: number;
   body: Uint8Array;
 }
@@ -55,13 +55,13 @@ export interface Compaction {
 /** A property of a day whose segments are not merged, and the version up to which they have its samples. */
 export interface OpenSeries {
   property: string;
-  day: Day;
+  day: DayNumber;
   part: number;
 }
 
 /** Encoded samples of a day, which has those up to the version `part`. */
 export interface StoredSegment {
-  day: Day;
+  day: DayNumber;
   part: number;
   body: Uint8Array;
 }
@@ -76,8 +76,8 @@ export interface MergedDay extends OpenSeries {
 }
 
 export interface SeriesRange {
-  from: Day;
-  to: Day;
+  from: DayNumber;
+  to: DayNumber;
 }
 
 /** The stored history of a property as of one moment. */
@@ -102,9 +102,9 @@ export const MAX_DEVICE_SKEW_MS: Milliseconds = 600_000;
 
 /** The current day, and the first ones of which samples and roll-ups are retained. */
 export interface HistoryDays {
-  today: Day;
-  samplesFrom: Day;
-  rollupsFrom: Day;
+  today: DayNumber;
+  samplesFrom: DayNumber;
+  rollupsFrom: DayNumber;
 }
 
 /** History of devices: reports, their compaction, and series. See docs/decisions/0067. */
@@ -121,13 +121,13 @@ export interface HistoryStore {
   /** False, and nothing is stored, if the position of the device is no longer `from`. */
   compact(compaction: Compaction): Promise<boolean>;
   /** The series of days before `before` that are not merged, by day and property. */
-  openSeries(deviceId: Uuid, before: Day): Promise<OpenSeries[]>;
+  openSeries(deviceId: Uuid, before: DayNumber): Promise<OpenSeries[]>;
   /** The segments of a property and day, without those that a merged one contains. */
-  segments(deviceId: Uuid, property: string, day: Day): Promise<StoredSegment[]>;
+  segments(deviceId: Uuid, property: string, day: DayNumber): Promise<StoredSegment[]>;
   /** Replaces the segment and the roll-ups of the day, unless those stored have samples of a later version. */
   merge(merged: MergedDay): Promise<void>;
   /** All days before `before` are merged; without effect if the position has moved since `version`. */
-  closeDays(deviceId: Uuid, tenantId: Uuid, version: number, before: Day): Promise<void>;
+  closeDays(deviceId: Uuid, tenantId: Uuid, version: number, before: DayNumber): Promise<void>;
   /** Deletes everything of a deleted device. */
   deleteDevice(deviceId: Uuid, tenantId: Uuid): Promise<void>;
   /** Null as `step`: samples. */
@@ -139,7 +139,7 @@ export interface HistoryStore {
     step: RollupStep | null,
   ): Promise<SeriesRows>;
   /** Makes the partitions of the next days, and returns how many. Throws if a table is in use; call again later. */
-  makePartitions(today: Day): Promise<number>;
+  makePartitions(today: DayNumber): Promise<number>;
   /**
    * Drops the partitions with expired samples and roll-ups, and those with reports that were received before
    * `compactedBefore`. Returns how many. Throws if a table is in use; call again later.

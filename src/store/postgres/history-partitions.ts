@@ -1,5 +1,5 @@
 import type { EpochMs, Milliseconds } from '../../domain/values.ts';
-import type { Day, HistoryDays } from '../contract/history.ts';
+import type { DayNumber, HistoryDays } from '../contract/history.ts';
 import type { Database, Query } from './database.ts';
 import { SCHEMA_LOCK_TIMEOUT_MS } from './lock-retry.ts';
 
@@ -28,10 +28,10 @@ const rollups: PartitionedTable = { name: 'history_rollups', days: 30, unit: 1, 
 
 const tables = [samples, parts, segments, rollups];
 
-const partitionName = ({ name }: PartitionedTable, first: Day): string => `${name}_d${first}`;
+const partitionName = ({ name }: PartitionedTable, first: DayNumber): string => `${name}_d${first}`;
 
 /** Makes the missing partitions up to `DAYS_AHEAD`; returns how many. */
-export async function makePartitions(database: Database, today: Day): Promise<number> {
+export async function makePartitions(database: Database, today: DayNumber): Promise<number> {
   let made = 0;
   for (const table of tables) {
     const existing = new Set(await partitionsOf(database, table));
@@ -47,11 +47,11 @@ export async function dropPartitions(
   { today, samplesFrom, rollupsFrom }: HistoryDays,
   compactedBefore: EpochMs,
 ): Promise<number> {
-  const [open] = await database.read<{ day: Day | null }>({
+  const [open] = await database.read<{ day: DayNumber | null }>({
     text: 'select min(open_from) as day from history_positions where open_from is not null',
   });
   const uncompacted = Math.max(Math.floor(compactedBefore / DAY_MS), samplesFrom - UNCOMPACTED_DAYS);
-  const ends: [PartitionedTable, Day][] = [
+  const ends: [PartitionedTable, DayNumber][] = [
     [samples, Math.min(uncompacted, today)],
     // Samples of yesterday may still arrive.
     [parts, Math.min(open?.day ?? today, today - 1)],
@@ -64,8 +64,8 @@ export async function dropPartitions(
 }
 
 /** The first days of its partitions. */
-async function partitionsOf(database: Database, { name }: PartitionedTable): Promise<Day[]> {
-  const rows = await database.read<{ day: Day }>({
+async function partitionsOf(database: Database, { name }: PartitionedTable): Promise<DayNumber[]> {
+  const rows = await database.read<{ day: DayNumber }>({
     text: `select substring(c.relname from '_d(\\d+)$')::integer as day from pg_inherits i join pg_class c on c.oid = i.inhrelid
       where i.inhparent = $1::regclass and c.relname ~ '_d\\d+$'`,
     values: [name],
@@ -84,7 +84,7 @@ const briefly = <T>(database: Database, run: (query: Query) => Promise<T>): Prom
  * Attached after it was created, which needs no lock that reports wait for. False if the default partition has rows of these
  * days: they stay there until they expire.
  */
-function makePartition(database: Database, table: PartitionedTable, day: Day): Promise<boolean> {
+function makePartition(database: Database, table: PartitionedTable, day: DayNumber): Promise<boolean> {
   const name = partitionName(table, day);
   return briefly(database, async (query) => {
     // Other nodes make them too.
@@ -104,7 +104,7 @@ function makePartition(database: Database, table: PartitionedTable, day: Day): P
   });
 }
 
-async function dropBefore(database: Database, table: PartitionedTable, end: Day): Promise<number> {
+async function dropBefore(database: Database, table: PartitionedTable, end: DayNumber): Promise<number> {
   const expired = (await partitionsOf(database, table)).filter((day) => day + table.days <= end);
   for (const day of expired) await briefly(database, (query) => query(`drop table ${partitionName(table, day)}`));
   await database.write({ text: `delete from ${table.name}_default where ${table.expired}`, values: [end] });

@@ -2,7 +2,7 @@ import type { RollupStep } from '../../../src/domain/history/rollup.ts';
 import { shardOf } from '../../../src/domain/shards.ts';
 import type { EpochMs, Uuid } from '../../../src/domain/values.ts';
 import {
-  type Day,
+  type DayNumber,
   type HistoryStore,
   MAX_DEVICE_SKEW_MS,
   MAX_TAIL_BYTES,
@@ -25,7 +25,7 @@ export interface SamplesRow {
 export interface HistoryPositionRow {
   tenantId: Uuid;
   version: number;
-  openFrom: Day | null;
+  openFrom: DayNumber | null;
 }
 
 export interface SegmentRow extends StoredSegment {
@@ -60,8 +60,8 @@ const unmerged = (tables: Tables, deviceId: Uuid): SegmentRow[] =>
 
 const segmentOf = ({ day, part, body }: StoredSegment): StoredSegment => ({ day, part, body });
 
-const leastOf = (...days: (Day | null)[]): Day | null =>
-  days.reduce<Day | null>((least, day) => (day === null ? least : Math.min(least ?? day, day)), null);
+const leastOf = (...days: (DayNumber | null)[]): DayNumber | null =>
+  days.reduce<DayNumber | null>((least, day) => (day === null ? least : Math.min(least ?? day, day)), null);
 
 export const historyStore = (session: Session): HistoryStore => ({
   backlogs: (after, limit, maxRows, shards) =>
@@ -100,7 +100,7 @@ export const historyStore = (session: Session): HistoryStore => ({
           return fits;
         })
         .map(({ version, text }) => ({ version, text }));
-      const open = new Map<string, { property: string; day: Day; samples: number }>();
+      const open = new Map<string, { property: string; day: DayNumber; samples: number }>();
       for (const { property, day, samples } of unmerged(tables, deviceId)) {
         const key = JSON.stringify([property, day]);
         open.set(key, { property, day, samples: samples + (open.get(key)?.samples ?? 0) });
@@ -123,7 +123,7 @@ export const historyStore = (session: Session): HistoryStore => ({
 
   openSeries: (deviceId, before) =>
     session.read('history.openSeries', [deviceId, before], (tables, deviceId, before) => {
-      const open = new Map<string, { property: string; day: Day; part: number }>();
+      const open = new Map<string, { property: string; day: DayNumber; part: number }>();
       for (const { property, day, part } of unmerged(tables, deviceId)) {
         const key = JSON.stringify([property, day]);
         if (day < before) open.set(key, { property, day, part: Math.max(part, open.get(key)?.part ?? 0) });
