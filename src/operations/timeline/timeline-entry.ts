@@ -73,7 +73,7 @@ export const planIn = (entry: TimelineCommand) => commandIn(entry).origin?.plan 
 export const principalIn = (entry: TimelineCommand | TimelineDecision): Principal =>
   'decision' in entry ? entry.decision.by : commandIn(entry).requestedBy;
 
-export function entryOf(found: FoundEntry, details: EntryDetails): TimelineEntry {
+export function timelineEntryOf(found: FoundEntry, details: EntryDetails): TimelineEntry {
   if ('connection' in found) return connectionEntry(found, details);
   const { action, params, deviceId, refusal } = commandIn(found);
   const status = commandStatusOf(found.command);

@@ -17,13 +17,13 @@ import { type Caller, type Services, tenantOf } from '../operation.ts';
 import { keyNames } from '../requested-with.ts';
 import {
   type DeviceConnection,
-  entryOf,
   type FoundEntry,
   kindOfConnection,
   planIn,
   principalIn,
   type TimelineEntry,
   type TimelineKind,
+  timelineEntryOf,
   timelineKinds,
 } from './timeline-entry.ts';
 
@@ -126,5 +126,5 @@ async function entriesOf(
     inspection.names(tenantId, 'plan', [...new Set(planIds)]),
     keyNames(services, commands.map(principalIn)),
   ]);
-  return found.map((one) => entryOf(one, { deviceNames, planNames, keyNames: keys, mayReadPlans: mayRead }));
+  return found.map((one) => timelineEntryOf(one, { deviceNames, planNames, keyNames: keys, mayReadPlans: mayRead }));
 }
