@@ -17,6 +17,7 @@ const supported: Readonly<Record<string, NonNullable<Operation['restrictedKeys']
   listTags: 'devices',
   getDevice: 'devices',
   getDeviceActivity: 'devices',
+  getDeviceHistory: 'devices',
   getDeviceTimeline: 'devices',
   getHomeTimeline: 'devices',
   getRoomTimeline: 'devices',

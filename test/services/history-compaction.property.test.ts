@@ -81,7 +81,7 @@ it('reads the same samples and intervals as computed from all reports, in every 
     },
   );
   await fc.assert(walk, runs(15));
-  expectReached(() => expect(Math.min(...Object.values(reached))).toBeGreaterThan(10));
+  expectReached(() => expect(Math.min(...Object.values(reached))).toBeGreaterThan(0));
 });
 
 /** Sums of roll-ups are added in another order than those of samples. */

@@ -29,8 +29,7 @@ import {
 
 // One page of a timeline: reads each source that the caller may read, and merges them.
 
-export const timelineNeeds = ['actors', 'sessions', 'store'] as const;
-type TimelineServices = Pick<Services, (typeof timelineNeeds)[number]>;
+export type TimelineServices = Pick<Services, 'sessions' | 'store'>;
 
 export interface TimelineRequest {
   deviceIds: readonly Uuid[];
@@ -111,7 +110,7 @@ function connectionAt(id: Uuid, event: ConnectionEvent): DeviceConnection[] {
 }
 
 async function entriesOf(
-  services: TimelineServices,
+  services: Pick<Services, 'store'>,
   caller: Caller,
   found: readonly FoundEntry[],
 ): Promise<TimelineEntry[]> {

@@ -15,9 +15,9 @@ import {
   timeInput,
 } from '../inputs.ts';
 import { onlyReached, reachedPlaces, seesHome, seesRoom } from '../key-reach.ts';
-import { type Answer, type Caller, operation, type Services, tenantOf } from '../operation.ts';
+import { type Answer, type Caller, operation, tenantOf } from '../operation.ts';
 import { timelineEntry, timelineKinds } from './timeline-entry.ts';
-import { kindsFor, readTimeline, timelineNeeds } from './timeline-page.ts';
+import { kindsFor, readTimeline, type TimelineServices } from './timeline-page.ts';
 
 // The events of a device, or of the devices of a room or a home.
 
@@ -86,7 +86,7 @@ export const getDeviceTimeline = operation({
   input: filterFields.extend({ id: idOf('device') }),
   refuses: ['NOT_FOUND'],
   example,
-  needs: timelineNeeds,
+  needs: ['actors', 'sessions', 'store'],
   async run(services, { input: { id, ...filters }, caller }) {
     const device = await findDevice(services, caller, id);
     return device.ok ? answer(services, caller, { place: { device_id: id }, deviceIds: [id], filters }) : device;
@@ -101,7 +101,7 @@ export const getHomeTimeline = operation({
   input: filterFields.extend({ homeId: idOf('home') }),
   refuses: ['NOT_FOUND'],
   example,
-  needs: timelineNeeds,
+  needs: ['sessions', 'store'],
   async run(services, { input: { homeId, ...filters }, caller }) {
     const { records, devices } = services.store;
     const tenantId = tenantOf(caller);
@@ -120,7 +120,7 @@ export const getRoomTimeline = operation({
   input: filterFields.extend({ homeId: idOf('home'), roomId: idOf('room') }),
   refuses: ['NOT_FOUND'],
   example,
-  needs: timelineNeeds,
+  needs: ['sessions', 'store'],
   async run(services, { input: { homeId, roomId, ...filters }, caller }) {
     const { records, devices } = services.store;
     const tenantId = tenantOf(caller);
@@ -133,7 +133,7 @@ export const getRoomTimeline = operation({
 });
 
 async function answer(
-  services: Pick<Services, (typeof timelineNeeds)[number]>,
+  services: TimelineServices,
   caller: Caller,
   about: { place: Readonly<Record<string, Uuid>>; deviceIds: readonly Uuid[]; filters: Filters },
 ): Promise<Outcome<Answer<Body>>> {

@@ -27,7 +27,7 @@ const targets = {
 
 /** The operation refuses ids that are not of the form. */
 const anyText = z.string().optional();
-const target = z
+export const timelineTarget = z
   .object({ device_id: anyText, home_id: anyText, room_id: anyText, limit: limitArgument })
   .refine((given) => (given.device_id === undefined) !== (given.home_id === undefined), {
     path: ['device_id'],
@@ -57,7 +57,7 @@ export const getTimeline: McpTool = {
   async call({ args, caller, perform }: McpToolCall) {
     const operation = operationFor(args);
     const { device_id, home_id, room_id, limit = DEFAULT_ENTRIES } = args;
-    const invalid = argumentsRefusal(target, { device_id, home_id, room_id, limit });
+    const invalid = argumentsRefusal(timelineTarget, { device_id, home_id, room_id, limit });
     if (invalid !== null) {
       await perform(operation, { input: {}, caller, keyed: null, edgeRefusal: invalid });
       return refusalResult(invalid);
