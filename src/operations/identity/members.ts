@@ -177,10 +177,11 @@ export const removeMember = operation({
   personOnly: true,
   refuses: ['CONFLICT'],
   needs: ['actors', 'apiKeys', 'clock', 'locks', 'log', 'store', 'users'],
-  run(services, { input: { userId }, caller }) {
+  async run(services, { input: { userId }, caller }) {
     const { store, clock, users, apiKeys } = services;
     const tenantId = tenantOf(caller);
-    return withMembersLock(services, caller, 'exclusive', async (actor) => {
+    let isRemoved = false;
+    const outcome = await withMembersLock(services, caller, 'exclusive', async (actor) => {
       const self = userId === actor.id;
       if (!self && !mayDecideOn(actor.role, 'none')) {
         return refuse('FORBIDDEN_ROLE', 'Removing another member requires the role admin.');
@@ -200,9 +201,12 @@ export const removeMember = operation({
         users.invalidate(userId);
         for (const prefix of keys) apiKeys.invalidate(prefix);
       }
-      await withdrawRequests(services, caller, userId);
+      isRemoved = true;
       return done({ body: null });
     });
+    // Without the lock, because there may be many requests.
+    if (isRemoved) await withdrawRequests(services, caller, userId);
+    return outcome;
   },
 });
 

@@ -8,8 +8,8 @@ const PAGE = 200;
 const REASON = 'The user who requested it is no longer a member of the tenant.';
 
 /**
- * Ends what a former member requested and what waits for a confirmation: commands, dry runs and change requests. If that
- * fails, their confirmation is refused (`requesterRefusal`).
+ * Ends the former member's requests that wait for a confirmation: commands, dry runs and change requests. A request that
+ * cannot be ended does not keep the others; its confirmation is refused (`requesterRefusal`).
  */
 export async function withdrawRequests(
   services: Pick<Services, 'actors' | 'clock' | 'log' | 'store'>,
@@ -18,49 +18,69 @@ export async function withdrawRequests(
 ): Promise<void> {
   const { clock, log } = services;
   const now = clock.now();
-  try {
-    for (const dryRuns of [false, true]) await withdrawCommands(services, caller, userId, { now, dryRuns });
-    await withdrawChanges(services, caller, userId, now);
-  } catch (err) {
-    log.warn({ err, user: userId }, 'members: requests of a removed member not withdrawn; they cannot be confirmed');
+  const failures: unknown[] = [];
+  const passes = [
+    withdrawCommands(services, caller, userId, { now, dryRuns: false }),
+    withdrawCommands(services, caller, userId, { now, dryRuns: true }),
+    withdrawChanges(services, caller, userId, now),
+  ];
+  for (const pass of passes) {
+    try {
+      for await (const failed of pass) failures.push(...failed);
+    } catch (err) {
+      failures.push(err);
+    }
   }
+  if (failures.length === 0) return;
+  log.warn(
+    { err: failures[0], failures: failures.length, user: userId },
+    'members: requests of a removed member not withdrawn; they cannot be confirmed',
+  );
 }
 
-async function withdrawCommands(
+/** Yields the errors of each page. */
+async function* withdrawCommands(
   services: Pick<Services, 'actors' | 'store'>,
   caller: Caller,
   userId: Uuid,
   filter: { now: EpochMs; dryRuns: boolean },
-): Promise<void> {
+): AsyncGenerator<unknown[]> {
   const list = (after?: Position) =>
     services.store.commands.awaitingConfirmation(tenantOf(caller), filter, PAGE, after);
-  for await (const { ref, context } of entriesOf<StoredActor>(list)) {
-    const { requestedBy } = context as unknown as CommandFixed;
-    if (requestedBy.id !== userId) continue;
-    const event: CommandEvent = { type: 'cancel', at: filter.now, by: caller.principal, reason: REASON };
-    // Refused if it has been decided since.
-    await sendToActor(services, ref, event);
+  // Unlike `cancel`, refused if the command has been approved since it was listed.
+  const event: CommandEvent = { type: 'refuse', at: filter.now, by: caller.principal, reason: REASON };
+  for await (const page of pagesOf<StoredActor>(list)) {
+    const theirs = page.filter(({ context }) => (context as unknown as CommandFixed).requestedBy.id === userId);
+    yield await errorsOf(theirs.map(({ ref }) => sendToActor(services, ref, event)));
   }
 }
 
-async function withdrawChanges(
+async function* withdrawChanges(
   { store }: Pick<Services, 'store'>,
   caller: Caller,
   userId: Uuid,
   now: EpochMs,
-): Promise<void> {
+): AsyncGenerator<unknown[]> {
   const { requestId: _, operation: __, ...decidedBy } = caller.principal;
   const list = (after?: Position) => store.changeRequests.list(tenantOf(caller), { waitingAt: now }, PAGE, after);
-  for await (const { id, requestedBy } of entriesOf(list)) {
-    if (requestedBy.id !== userId) continue;
-    await store.changeRequests.end(id, { status: 'refused', decidedBy, decidedAt: now, reason: REASON });
+  for await (const page of pagesOf(list)) {
+    const theirs = page.filter(({ requestedBy }) => requestedBy.id === userId);
+    yield await errorsOf(
+      theirs.map(({ id }) =>
+        store.changeRequests.end(id, { status: 'refused', decidedBy, decidedAt: now, reason: REASON }),
+      ),
+    );
   }
 }
 
-async function* entriesOf<Entry>(list: (after?: Position) => Promise<Page<Entry>>): AsyncGenerator<Entry> {
+/** The requests of a page run together, so that they share commits. */
+const errorsOf = async (requests: readonly Promise<unknown>[]): Promise<unknown[]> =>
+  (await Promise.allSettled(requests)).flatMap((result) => (result.status === 'rejected' ? [result.reason] : []));
+
+async function* pagesOf<Entry>(list: (after?: Position) => Promise<Page<Entry>>): AsyncGenerator<readonly Entry[]> {
   for (let after: Position | undefined; ; ) {
     const page: Page<Entry> = await list(after);
-    yield* page.items;
+    yield page.items;
     if (page.next === null) return;
     after = page.next;
   }
