@@ -13,8 +13,8 @@ export function isAlreadyDone(device: PlannerDevice, act: ActionCall): boolean {
 }
 
 /**
- * The action that restores the current state, if the device has reported it, no command may have changed it since, and it has a suitable action. Never a critical
- * one: the plan would need its approval before it starts.
+ * The action that restores the current state, if the device has reported it, no command may have changed it since, and
+ * the device has a suitable action. Never a critical one: the plan would need its approval before it starts.
  */
 export function compensationFor(device: PlannerDevice, act: ActionCall): ActionCall | null {
   const { state, stateOutdated, tools } = device;

@@ -135,6 +135,9 @@ function makeGraphBuilder(existing: readonly Step[]) {
     if (found !== undefined) matched.add(found);
     return found;
   };
+  /** A step of this context must not make another step necessary: it counts as reported. */
+  const withoutOwnCommands = (device: PlannerDevice): PlannerDevice =>
+    existing.some(({ deviceId }) => deviceId === device.id) ? { ...device, stateOutdated: false } : device;
   const addToStage = (device: PlannerDevice, id: string) => {
     stage = [...stage.filter((other) => other !== lastOf.get(device)), id];
     lastOf.set(device, id);
@@ -153,7 +156,7 @@ function makeGraphBuilder(existing: readonly Step[]) {
           continue;
         }
         const previous = lastOf.get(device);
-        if (previous === undefined && isAlreadyDone(device, act)) continue;
+        if (previous === undefined && isAlreadyDone(withoutOwnCommands(device), act)) continue;
         const last = steps.find(({ id }) => id === previous);
         if (last !== undefined && last.action === act.action && deepEqual(last.params, act.params)) {
           steps[steps.indexOf(last)] = { ...last, memoryIds: [...new Set([...last.memoryIds, ...memoryIds])] };

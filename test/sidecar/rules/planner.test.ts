@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { decide } from '../../../sidecar/rules/planner.ts';
 import { relativeCost } from '../../support/cpu-time.ts';
 import { fc } from '../../support/properties.ts';
-import { context, device, flat, goal, memory, nodesOf, shortForm, view } from '../world-fixtures.ts';
+import { context, device, flat, goal, memory, nodesOf, shortForm, toolsOf, view } from '../world-fixtures.ts';
 
 const plan = (text: string, more: Parameters<typeof goal>[1] = {}) => shortForm(decide(goal(text, more)));
 
@@ -136,6 +136,20 @@ describe('goals planned by rules', () => {
       'Lamp turn_on',
       'Front door lock after lamp-turn-on',
     ]);
+  });
+
+  it('is done when only its own steps may have changed the reported state', () => {
+    const lamp = device('light', 'Bed light', { state: { on: true, brightness: 80 } });
+    const tools = new Map([...toolsOf('lock'), ...toolsOf('cover')]);
+    const gate = device('lock', 'Gate', { state: { locked: false, position: 0 }, tools });
+    for (const text of ['turn on the bed light, then dim it', 'close the gate, then lock the gate']) {
+      const before = goal(text, { devices: [lamp, gate] });
+      const proposed = decide(before);
+      const nodes = nodesOf(proposed, 'succeeded');
+      expect(nodes.map(({ action }) => action)).toEqual([text.includes('gate') ? 'lock' : 'set_brightness']);
+      const devices = before.devices.map((one) => ({ ...one, stateOutdated: true }));
+      expect(decide({ ...before, devices, context: { ...before.context, nodes } })).toHaveProperty('done');
+    }
   });
 
   it('locks the doors whose sensor has the name', () => {
