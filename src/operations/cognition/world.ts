@@ -61,7 +61,7 @@ export function makeWorldReader(services: Pick<Services, 'actors' | 'store' | 'm
       const contexts = devices.map(({ snapshot }) => snapshot.context.fixed);
       const known = await manifests.load(contexts);
       const names = await roomNames(tenantId, new Set(contexts.flatMap(({ roomId }) => roomId ?? [])));
-      const outdated = await store.commands.devicesWithUnreported(tenantId, devices.flatMap(lastReportOf));
+      const outdated = await store.commands.devicesWithUnreportedCommands(tenantId, devices.flatMap(lastReportOf));
       const worldDevices = devices.map((device) => {
         const { id, roomId } = device.snapshot.context.fixed;
         const roomName = roomId === null ? undefined : names.get(roomId);

@@ -1,5 +1,6 @@
-import type { CommandStatus } from '../../domain/command.ts';
+import { type CommandStatus, LATE_ACK_MS, MAX_TIMEOUT_FACTOR, MAX_TIMEOUT_S, MAX_TTL_S } from '../../domain/command.ts';
 import type { Position } from '../../domain/cursor.ts';
+import { MAX_CONFIRM_TTL_S } from '../../domain/policy.ts';
 import type { OwnedShards } from '../../domain/shards.ts';
 import type { EpochMs, JsonObject, Milliseconds, Uuid } from '../../domain/values.ts';
 import type { StoredActor } from './actor-rows.ts';
@@ -32,8 +33,12 @@ export interface ConfirmationFilter {
   deviceIds?: readonly Uuid[] | undefined;
 }
 
-/** A report takes a moment: a command can be created before an unrelated report and be executed after it. */
-export const REPORT_DELAY_MS: Milliseconds = 600_000;
+/**
+ * How long before a report a command was created at most if the device may have executed it after the report: it waits for
+ * its confirmation, then for its device, executes, and may be acknowledged late.
+ */
+export const MAX_COMMAND_AGE_MS: Milliseconds =
+  (MAX_CONFIRM_TTL_S + MAX_TTL_S + MAX_TIMEOUT_S * MAX_TIMEOUT_FACTOR) * 1_000 + LATE_ACK_MS;
 
 export interface CommandStore {
   /** History of one device, newest first. */
@@ -44,10 +49,11 @@ export interface CommandStore {
    */
   listAll(tenantId: Uuid, filter: CommandFilter, limit: number, after?: Position): Promise<Page<StoredActor>>;
   /**
-   * Those of the tenant's devices that may have executed a command since their last report: one created since then that is
-   * not verified, or one created up to `REPORT_DELAY_MS` before that is executing or waits for its verification.
+   * Those of the tenant's devices that may have executed a command since their last report: one that is executing or waits
+   * for its verification, or one that ended without being verified and was sent, or possibly executed, since then. The
+   * time of execution is at most that of the final ack, from which the verification counts, or of the timeout.
    */
-  devicesWithUnreported(tenantId: Uuid, devices: readonly LastReport[]): Promise<Set<Uuid>>;
+  devicesWithUnreportedCommands(tenantId: Uuid, devices: readonly LastReport[]): Promise<Set<Uuid>>;
   /** The command that this token confirms: of one device, or of any device if `deviceId` is null. */
   byToken(tenantId: Uuid, deviceId: Uuid | null, tokenHash: string): Promise<{ id: Uuid; deviceId: Uuid } | null>;
   /** The tenant's commands that can still be confirmed, newest first. */

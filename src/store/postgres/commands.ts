@@ -1,5 +1,5 @@
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
-import { REPORT_DELAY_MS } from '../contract/commands.ts';
+import { MAX_COMMAND_AGE_MS } from '../contract/commands.ts';
 import type { CommandStore, Position } from '../contract.ts';
 import { type ActorRow, actorColumns, contextField, storedActor } from './actors.ts';
 import { actedStatuses, executingStatuses, openStatuses } from './command-statuses.ts';
@@ -46,6 +46,12 @@ const asText = (parameter: string): string => parameter;
 
 const REQUESTER = "context->'requestedBy'->>'id'";
 
+/** The latest time at which the device of an ended command may have executed it. */
+const LAST_EXECUTED_AT = `greatest(
+  (${contextField('delivery')}->>'firstWrittenAt')::bigint, (${contextField('answer')}->>'timedOutAt')::bigint,
+  case status when 'succeeded' then (${contextField('verification')}->>'checkedAt')::bigint
+    - (${contextField('verification')}->>'withinMs')::bigint end)`;
+
 const FIRST_ID: Uuid = '00000000-0000-0000-0000-000000000000';
 
 type ListedRow = ActorRow & { created_at: EpochMs };
@@ -91,7 +97,7 @@ export function commandStore(
       const among = only === undefined ? deviceIds : undefined;
       // A list that ends at a time starts there, as after a page.
       const first: Position | undefined = to === undefined ? undefined : { createdAt: to, id: FIRST_ID };
-      const start = (from: Position | undefined) => [tenantId, ...descendingStart(from ?? first)];
+      const start = (after: Position | undefined) => [tenantId, ...descendingStart(after ?? first)];
       const fixed: SqlValue[] = [from, ...(only === undefined ? [] : [only])];
       // The indexes of the tenant and of the device have the order of the list.
       const where = `from commands where tenant_id = $1 and (created_at, id) < ($2, $3) and created_at >= $5
@@ -115,7 +121,7 @@ export function commandStore(
           ? `select ${columns} from (select ${columns}, status ${where} limit ${maxExamined}) seen
               where ${conditions.join(' and ')} order by created_at desc, id desc limit $4`
           : `select ${columns} ${where} limit $4`,
-        values: (from, rows) => [...start(from), rows, ...fixed, ...filters.map(({ value }) => value)],
+        values: (after, rows) => [...start(after), rows, ...fixed, ...filters.map(({ value }) => value)],
       };
       const page = await readPage(database, statement, { after, limit, of: (row: ListedRow) => row, position });
       const listed = { ...page, items: page.items.map((row) => storedActor('command', row)) };
@@ -131,15 +137,18 @@ export function commandStore(
       return after === undefined && next === null ? listed : { ...listed, next, count: async () => null };
     },
 
-    async devicesWithUnreported(tenantId, devices) {
+    // Reads the commands of each device by its index: see `timed`.
+    async devicesWithUnreportedCommands(tenantId, devices) {
       const rows = await database.read<{ id: Uuid }>({
         name: 'commands_unreported',
         scope: { tenantId },
         text: `select d.id from unnest($2::uuid[], $3::bigint[]) as d(id, reported_at)
-          where exists (select from commands c
-            where c.device_id = d.id and c.created_at >= d.reported_at - ${REPORT_DELAY_MS} and c.tenant_id = $1
+          join lateral (select from commands c
+            where c.device_id = d.id and c.created_at >= d.reported_at - ${MAX_COMMAND_AGE_MS} and c.tenant_id = $1
               and c.status in ${actedStatuses} and c.verification <> 'verified'
-              and (c.created_at >= d.reported_at or c.verification = 'pending' or c.status in ${executingStatuses}))`,
+              and (c.verification = 'pending' or c.status in ${executingStatuses}
+                or c.created_at >= d.reported_at or ${LAST_EXECUTED_AT} >= d.reported_at)
+            limit 1 offset 0) c on true`,
         values: [
           ...[tenantId, idArray(devices.map(({ deviceId }) => deviceId))],
           `{${devices.map(({ at }) => at).join(',')}}`,

@@ -62,6 +62,7 @@ describe('the world', () => {
     await tenant.acknowledge(lock, await send('lock'), 'succeeded');
     // The verification ends without a report.
     world.service.clock.advance(20_000);
+    await world.service.runtime.timers.tick();
     expect(await isOutdated()).toBe(true);
     const other = await tenant.call('POST', `/device/${lock}/command`, { action: 'fly' });
     expect(other.body.code).toBe('ACTION_NOT_IN_MANIFEST');
@@ -84,5 +85,49 @@ describe('the world', () => {
     expect(read.filter(({ content }) => content.includes('key')).map(({ kind }) => kind)).toEqual(['observation']);
     const kinds = (await cognition.memories(world.otherTenant.tenantId)).map(({ kind }) => kind);
     expect(kinds).toEqual(['preference', 'routine', 'observation', 'observation']);
+  });
+
+  describe('of a device whose command', () => {
+    const advance = (ms: number) => world.service.clock.advance(ms);
+    const addLock = async () => {
+      const { device_id: lock } = await world.otherTenant.register({ device_type: 'lock' });
+      const requested = { tenantId: world.otherTenant.tenantId, homeId: null, deviceId: lock };
+      return { lock, isOutdated: async () => (await cognition.world(requested)).devices[0]?.stateOutdated };
+    };
+    const send = async (device: string, action: string, more: object = {}) =>
+      (await world.otherTenant.call('POST', `/device/${device}/command`, { action, ...more })).body.command_id;
+
+    it('was executed after the last report, but requested before, is outdated until the next report', async () => {
+      const { otherTenant: tenant, service } = world;
+      const { lock, isOutdated } = await addLock();
+      await tenant.connect(lock);
+      await tenant.report(lock, { locked: true });
+      const unlock = await send(lock, 'unlock');
+      advance(10_000);
+      await tenant.report(lock, { locked: true });
+      advance(10_000);
+      expect((await tenant.call('POST', `/confirmations/${unlock}/approve`)).status).toBe(202);
+      await tenant.acknowledge(lock, unlock, 'succeeded');
+      advance(20_000);
+      await service.runtime.timers.tick();
+      const { body } = await tenant.call('GET', `/commands/${unlock}`);
+      expect(body.command.verification.status).toBe('timed_out');
+      expect(await isOutdated()).toBe(true);
+      await tenant.report(lock, { locked: true });
+      expect(await isOutdated()).toBe(false);
+      tenant.disconnect(lock);
+    });
+
+    it('waits for the device longer than ten minutes is outdated until the command ends', async () => {
+      const { otherTenant: tenant } = world;
+      const { lock, isOutdated } = await addLock();
+      const queued = await send(lock, 'lock', { ttl_s: 86_400 });
+      advance(660_000);
+      await tenant.report(lock, { locked: false });
+      expect(await isOutdated()).toBe(true);
+      const cancelled = await tenant.call('POST', `/commands/${queued}/cancel`);
+      expect(cancelled.body).toMatchObject({ status: 'cancelled' });
+      expect(await isOutdated()).toBe(false);
+    });
   });
 });

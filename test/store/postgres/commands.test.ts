@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { type CommandStatus, commandStatuses } from '../../../src/domain/command.ts';
 import type { RowOutput } from '../../../src/machines/outputs.ts';
+import { MAX_COMMAND_AGE_MS } from '../../../src/store/contract/commands.ts';
 import type { ActorCommit, Position } from '../../../src/store/contract.ts';
 import { commandStore } from '../../../src/store/postgres/commands.ts';
 import type { Database, Statement } from '../../../src/store/postgres/database.ts';
@@ -309,7 +310,39 @@ eachDatabase('a list of commands in a range of times', (backend) => {
   });
 });
 
+eachDatabase('the devices with unreported commands', (backend) => {
+  it.each([1, 500])('are found in the index of commands, for %i devices', async (count) => {
+    const { database } = backend();
+    const tenantId = newId();
+    const all = Array.from({ length: 500 }, newId);
+    const deviceIds = all.slice(0, count);
+    const late = 10 * MAX_COMMAND_AGE_MS;
+    const commits = Array.from({ length: 1_000 }, (_, n) => {
+      const created_at = n < all.length ? late : n;
+      return commandCommit({ tenantId, columns: { device_id: all[n % all.length] as string, created_at } });
+    });
+    await backend().store.actors.commit(commits);
+    await database.write({ text: 'analyze commands', values: [] });
+    let statement: Statement | undefined;
+    const reading = async (one: Statement) => {
+      statement = one;
+      return [];
+    };
+    const devices = deviceIds.map((deviceId) => ({ deviceId, at: late }));
+    await commandStore({ read: reading } as unknown as Database).devicesWithUnreportedCommands(tenantId, devices);
+    expect(await backend().store.commands.devicesWithUnreportedCommands(tenantId, devices)).toEqual(new Set(deviceIds));
+    const { text, values = [] } = statement as unknown as Statement;
+    const [row] = await database.read<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>({
+      ...{ text: `explain (analyze, format json) ${text}`, values },
+    });
+    const scans = scansOf(row?.['QUERY PLAN'][0].Plan).filter((scan) => scan['Node Type'] !== 'Function Scan');
+    expect(scans).toMatchObject([{ 'Index Name': 'commands_of_device', 'Actual Loops': count, 'Actual Rows': 1 }]);
+  });
+});
+
 interface PlanNode {
+  'Node Type': string;
+  'Actual Loops': number;
   'Index Name'?: string;
   'Actual Rows': number;
   Plans?: PlanNode[];

@@ -1,6 +1,6 @@
 import { type CommandStatus, mayActOrHaveActed } from '../../../src/domain/command.ts';
-import type { EpochMs, Json, JsonObject, Uuid } from '../../../src/domain/values.ts';
-import { type LastReport, REPORT_DELAY_MS } from '../../../src/store/contract/commands.ts';
+import type { EpochMs, Json, JsonObject, Milliseconds, Uuid } from '../../../src/domain/values.ts';
+import { type LastReport, MAX_COMMAND_AGE_MS } from '../../../src/store/contract/commands.ts';
 import type { CommandStore, Position } from '../../../src/store/contract.ts';
 import { isInShards, storedActor } from './actors.ts';
 import { type ActorRow, actorKey, type Tables } from './database.ts';
@@ -47,6 +47,18 @@ function reinstatedSince(tables: Tables, deviceId: Uuid, time: EpochMs): boolean
   return keys.some(({ keyVersion, createdAt }) => createdAt > time && revoked.has(keyVersion - 1));
 }
 
+interface Executed {
+  delivery?: { firstWrittenAt?: EpochMs | null } | null;
+  answer?: { timedOutAt?: EpochMs | null };
+  verification?: { checkedAt?: EpochMs | null; withinMs?: Milliseconds };
+}
+
+function lastExecutedAt(status: CommandStatus, { delivery, answer, verification }: Executed): EpochMs {
+  const { checkedAt, withinMs } = verification ?? {};
+  const isKnown = status === 'succeeded' && checkedAt != null && withinMs !== undefined;
+  return Math.max(delivery?.firstWrittenAt ?? 0, answer?.timedOutAt ?? 0, isKnown ? checkedAt - withinMs : 0);
+}
+
 interface Watched {
   expected?: JsonObject | null;
   observed?: Json;
@@ -82,19 +94,20 @@ export const commandStore = (session: Session): CommandStore => ({
       return isCounted ? page : { ...page, count: async () => null };
     }),
 
-  devicesWithUnreported: (tenantId, devices) =>
-    session.read('commands.devicesWithUnreported', [tenantId, devices], (tables, tenantId, devices) => {
+  devicesWithUnreportedCommands: (tenantId, devices) =>
+    session.read('commands.devicesWithUnreportedCommands', [tenantId, devices], (tables, tenantId, devices) => {
       const commands = actorsOf(tables, 'command', (row) => row.tenantId === tenantId);
       const isUnreported = ({ deviceId, at }: LastReport): boolean =>
-        commands.some(({ columns }) => {
+        commands.some(({ columns, context }) => {
           const [createdAt, status, verification] = [
             columns.created_at as EpochMs,
             columns.status as CommandStatus,
             columns.verification,
           ];
-          const mayBe = columns.device_id === deviceId && createdAt >= at - REPORT_DELAY_MS;
-          const isLater = createdAt >= at || verification === 'pending' || dispatched.has(status);
-          return mayBe && mayActOrHaveActed(status) && verification !== 'verified' && isLater;
+          if (columns.device_id !== deviceId || createdAt < at - MAX_COMMAND_AGE_MS) return false;
+          if (!mayActOrHaveActed(status) || verification === 'verified') return false;
+          if (verification === 'pending' || dispatched.has(status)) return true;
+          return createdAt >= at || lastExecutedAt(status, context as Executed) >= at;
         });
       return new Set(devices.filter(isUnreported).map(({ deviceId }) => deviceId));
     }),

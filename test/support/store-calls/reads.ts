@@ -129,8 +129,8 @@ const commands: Record<string, Read> = {
           ],
           (filter) => pages((after) => commands.listAll(tenantId, filter, 3, after)),
         ),
-        await each([0, DAY, 3 * DAY, 3 * DAY + 600_000], async (at) => [
-          ...(await commands.devicesWithUnreported(tenantId, [{ deviceId, at }])),
+        await each([0, DAY, 3 * DAY, 3 * DAY + 600_000, 7 * DAY], async (at) => [
+          ...(await commands.devicesWithUnreportedCommands(tenantId, [{ deviceId, at }])),
         ]),
         await pages((after) => commands.awaitingConfirmation(tenantId, { now: DAY, dryRuns: false }, 3, after)),
         await pages((after) => commands.awaitingConfirmation(tenantId, { now: DAY, dryRuns: true }, 3, after)),
