@@ -31,6 +31,12 @@ const suspend = (context: TenantContext, { at, notice }: TenantEventOf<'suspend'
   };
 };
 
+/** Plans and edges need no message: only the text changes. */
+const replaceNotice = (context: TenantContext, { notice }: TenantEventOf<'suspend'>): Decided => ({
+  changes: notice === undefined ? null : changeFixed(context, { suspensionNotice: notice }),
+  outputs: [],
+});
+
 const resume = ({ fixed }: TenantContext, { at }: TenantEventOf<'resume'>): Decided => {
   const { suspensionNotice, ...resumed } = fixed;
   const { id } = fixed;
@@ -92,6 +98,7 @@ export const tenantMachine = setup({
   actions: {
     register: action(register),
     suspend: action(suspend),
+    replaceNotice: action(replaceNotice),
     resume: action(resume),
     setTier: action(setTier(false)),
     setPolicy: action(setPolicy(false)),
@@ -102,6 +109,9 @@ export const tenantMachine = setup({
   guards: {
     isNewPolicy: guard(isNewPolicy),
     isUnconfirmed: guard(isUnconfirmed),
+    isNewNotice: guard(
+      ({ fixed }, { notice }: TenantEventOf<'suspend'>) => notice !== undefined && notice !== fixed.suspensionNotice,
+    ),
     isNewTier: guard((context, { tier }: TenantEventOf<'tier.set'>) => tier !== context.fixed.tier),
   },
 }).createMachine({
@@ -129,6 +139,7 @@ export const tenantMachine = setup({
       description:
         'Suspended by a platform operator: sessions are closed, commands are not dispatched, deadlines continue.',
       on: {
+        suspend: { guard: 'isNewNotice', actions: 'replaceNotice' },
         resume: { target: 'active', actions: 'resume' },
         'tier.set': { guard: 'isNewTier', actions: 'setTierSuspended' },
         'policy.set': [

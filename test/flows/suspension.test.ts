@@ -106,9 +106,13 @@ it('another tenant is not affected', async () => {
   await waitForCommand(other, body.command_id, ({ status }) => status === 'succeeded');
 });
 
-it('suspending it again changes nothing, and resuming it restores everything', async () => {
+it('suspending it again changes at most the notice, and resuming it restores everything', async () => {
   await turnTenant('suspend');
   expect((await parked.get('/v1/auth/me')).body.suspension_notice).toBe('Your subscription has ended.');
+  await turnTenant('suspend', { notice: 'Pay by Friday.' });
+  expect((await parked.get('/v1/auth/me')).body).toMatchObject({
+    ...{ tenant_suspended: true, suspension_notice: 'Pay by Friday.' },
+  });
   await turnTenant('resume');
   expect((await parked.get('/v1/devices')).status).toBe(200);
   expect((await parked.get('/v1/auth/me')).body).not.toHaveProperty('suspension_notice');

@@ -176,6 +176,20 @@ describe('the record of a tenant', () => {
     expect(snapshotOf(driven).context.fixed).not.toHaveProperty('suspensionNotice');
   });
 
+  it('has another notice after a second suspension, which nothing else receives', () => {
+    const driven = suspended();
+    const first: TenantEvent = { type: 'suspend', at: T0 + 2, by: other, notice: 'Your subscription has ended.' };
+    for (const event of [first, { ...first, at: T0 + 3, notice: 'Pay by Friday.' }]) {
+      const before = snapshotOf(driven);
+      expect(driven.send(event)).toMatchObject({ same: false, outputs: [], timers: [] });
+      const after = snapshotOf(driven);
+      expect([driven.value, after.context.fixed.suspensionNotice]).toEqual(['suspended', event.notice]);
+      expect(tenantDefinition.journal(event, before, after)).toEqual({ data: { notice: event.notice } });
+    }
+    expect(driven.send({ ...first, notice: 'Pay by Friday.' })).toEqual(NOTHING);
+    expect(driven.send({ type: 'suspend', at: T0 + 4, reason: 'Unpaid' })).toEqual(NOTHING);
+  });
+
   it('has the columns that queries need', () => {
     const columns = { name: 'Lindenhof', slug: 'lindenhof', suspended: false, created_at: T0 };
     expect(tenantDefinition.columns(snapshotOf(active()))).toEqual(columns);
@@ -225,6 +239,10 @@ describe('for random events of a tenant', () => {
   const nudges: fc.Arbitrary<(at: number) => TenantEvent> = fc.oneof(
     fc.constant((at: number): TenantEvent => ({ ...register, at })),
     fc.constantFrom('suspend' as const, 'resume' as const).map((type) => (at: number) => ({ type, at, by: other })),
+    fc.constantFrom('Pay by Friday.', 'Pay today.').map(
+      (notice) =>
+        (at: number): TenantEvent => ({ type: 'suspend', at, notice }),
+    ),
     fc.constantFrom('free', 'pro').map(
       (tier) =>
         (at: number): TenantEvent => ({ type: 'tier.set', at, tier }),
