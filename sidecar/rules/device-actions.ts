@@ -98,7 +98,10 @@ function clampToSchema(tool: Tool, param: string, value: number): number {
   return type === 'integer' ? Math.round(bound) : bound;
 }
 
-/** Sets the temperature; first switches the device on and to a suitable mode, if its state needs that. */
+/**
+ * Sets the temperature; first switches the device on and to a suitable mode, if its state needs that. If the state may
+ * have changed since it was reported, the device is switched on in any case, and to the mode of a named direction.
+ */
 function climateActions(
   device: PlannerDevice,
   celsius: number,
@@ -107,8 +110,10 @@ function climateActions(
   const set = withValue(device, 'set_temperature', 'celsius', celsius);
   if (set === null) return null;
   const { on, mode: now } = device.state ?? {};
-  const start = on === false ? withoutParams(device, 'turn_on') : null;
-  const needsMode = direction === null ? now === 'off' : typeof now === 'string' && now !== direction && now !== 'auto';
+  const outdated = device.stateOutdated;
+  const start = on === false || (outdated && on === true) ? withoutParams(device, 'turn_on') : null;
+  const isSuitable = outdated ? false : now === direction || now === 'auto';
+  const needsMode = direction === null ? now === 'off' : typeof now === 'string' && !isSuitable;
   const setMode = needsMode ? withValue(device, 'set_mode', 'mode', direction ?? 'auto') : null;
   return [start, setMode, set].filter((act) => act !== null);
 }

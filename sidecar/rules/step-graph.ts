@@ -29,10 +29,14 @@ export type GraphResult = Graph | { impossible: string; code: 'NO_SUCH_DEVICE' |
 /** `existing` are the steps that the context already has; they are not proposed again. */
 export function buildGraph(
   instructions: readonly Instruction[],
-  { devices, memories }: { devices: readonly PlannerDevice[]; memories: readonly Memory[] },
+  { devices: known, memories }: { devices: readonly PlannerDevice[]; memories: readonly Memory[] },
   existing: readonly Step[],
 ): GraphResult {
-  const builder = makeGraphBuilder(existing);
+  const outdated = new Set(known.flatMap(({ id, stateOutdated }) => (stateOutdated ? id : [])));
+  const builder = makeGraphBuilder(existing, outdated);
+  // A step of this context must not make another step necessary: the state of its device counts as reported.
+  const own = new Set(existing.map(({ deviceId }) => deviceId));
+  const devices = known.map((device) => (own.has(device.id) ? { ...device, stateOutdated: false } : device));
   const preferences = preferencesOf(memories, devices);
   const leftOut = new Set<PlannerDevice>();
   for (const instruction of instructions) {
@@ -114,7 +118,7 @@ function participle(effect: Effect): string {
 }
 
 /** Steps on one device run in sequence, a stage waits for the previous one, all other steps run in parallel. */
-function makeGraphBuilder(existing: readonly Step[]) {
+function makeGraphBuilder(existing: readonly Step[], outdated: ReadonlySet<string>) {
   const steps: NewStep[] = [];
   const lastOf = new Map<PlannerDevice, string>();
   const ids = new Set(existing.map(({ id }) => id));
@@ -135,9 +139,6 @@ function makeGraphBuilder(existing: readonly Step[]) {
     if (found !== undefined) matched.add(found);
     return found;
   };
-  /** A step of this context must not make another step necessary: it counts as reported. */
-  const withoutOwnCommands = (device: PlannerDevice): PlannerDevice =>
-    existing.some(({ deviceId }) => deviceId === device.id) ? { ...device, stateOutdated: false } : device;
   const addToStage = (device: PlannerDevice, id: string) => {
     stage = [...stage.filter((other) => other !== lastOf.get(device)), id];
     lastOf.set(device, id);
@@ -156,7 +157,7 @@ function makeGraphBuilder(existing: readonly Step[]) {
           continue;
         }
         const previous = lastOf.get(device);
-        if (previous === undefined && isAlreadyDone(withoutOwnCommands(device), act)) continue;
+        if (previous === undefined && isAlreadyDone(device, act)) continue;
         const last = steps.find(({ id }) => id === previous);
         if (last !== undefined && last.action === act.action && deepEqual(last.params, act.params)) {
           steps[steps.indexOf(last)] = { ...last, memoryIds: [...new Set([...last.memoryIds, ...memoryIds])] };
@@ -164,7 +165,7 @@ function makeGraphBuilder(existing: readonly Step[]) {
         }
         const id = uniqueId(`${slugOf(displayNameOf(device))}-${slugOf(act.action)}`.slice(0, 60));
         const dependsOn = previous !== undefined && stage.includes(previous) ? [previous] : previousStage;
-        const compensation = compensationFor(device, act);
+        const compensation = compensationFor({ ...device, stateOutdated: outdated.has(device.id) }, act);
         steps.push({ ...act, id, deviceId: device.id, dependsOn, compensation, memoryIds });
         addToStage(device, id);
       }

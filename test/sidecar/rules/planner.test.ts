@@ -78,6 +78,17 @@ describe('goals planned by rules', () => {
       'Heater set_mode "heat" after heater-turn-on undone by set_mode "cool"',
       'Heater set_temperature 22 after heater-set-mode undone by set_temperature 18',
     ]);
+    const state = { on: true, mode: 'heat', target_celsius: 18 };
+    const outdated = device('climate', 'Heater', { state, stateOutdated: true });
+    expect(plan('make it warm', { devices: [outdated] })).toEqual([
+      'Heater turn_on',
+      'Heater set_mode "heat" after heater-turn-on',
+      'Heater set_temperature 22 after heater-set-mode',
+    ]);
+    expect(plan('set the heater to 21 °C', { devices: [outdated] })).toEqual([
+      'Heater turn_on',
+      'Heater set_temperature 21 after heater-turn-on',
+    ]);
   });
 
   it('runs independent steps in parallel, and later steps after all of them', () => {
@@ -150,6 +161,12 @@ describe('goals planned by rules', () => {
       const devices = before.devices.map((one) => ({ ...one, stateOutdated: true }));
       expect(decide({ ...before, devices, context: { ...before.context, nodes } })).toHaveProperty('done');
     }
+    const heater = device('climate', 'Heater', { state: { on: true, mode: 'auto', target_celsius: 18 } });
+    const warm = goal('make it warm', { devices: [heater] });
+    const nodes = nodesOf(decide(warm), 'succeeded');
+    expect(nodes.map(({ action }) => action)).toEqual(['set_temperature']);
+    const devices = [{ ...heater, stateOutdated: true }];
+    expect(decide({ ...warm, devices, context: { ...warm.context, nodes } })).toHaveProperty('done');
   });
 
   it('locks the doors whose sensor has the name', () => {
