@@ -24,6 +24,18 @@ describe('a store that is opened while other work runs', () => {
     await expect(database.read({ text: 'select 1', values: [] })).rejects.toThrow();
   });
 
+  it('that does not close either fails with the error of the work', async () => {
+    let closed = 0;
+    const close = async () => {
+      closed++;
+      throw new Error('no connection');
+    };
+    const failing = Promise.reject(new Error('a machine does not compile'));
+    const opened = openedWith(Promise.resolve({ store: { close } }), failing);
+    await expect(opened).rejects.toThrow('a machine does not compile');
+    expect(closed).toBe(1);
+  });
+
   it('is open when both have succeeded, also after an earlier failure', async () => {
     const { store, database } = await openedWith(open(), Promise.resolve());
     expect(await database.read({ text: 'select 1 as n', values: [] })).toEqual([{ n: 1 }]);
