@@ -1,7 +1,7 @@
 import { MAX_CONFIRM_TTL_S } from '../../domain/policy.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { JournalEntry, StoredActor } from './actor-rows.ts';
-import type { EntryPosition } from './entry-page.ts';
+import { type EntryPosition, isNewer } from './entry-page.ts';
 
 /** Commands that the gateway refused, other commands of plans, and all others. */
 export const commandGroups = ['refusal', 'plan', 'command'] as const;
@@ -60,18 +60,26 @@ export function examinedOfEach({ deviceIds, limit }: TimelineRange, groups: read
 /** A confirmation expires by then, and its timer may be late. */
 export const LATEST_DECISION_MS = (MAX_CONFIRM_TTL_S + 3_600) * 1_000;
 
-const MIN_DECISIONS_OF_DEVICE = 100;
+/** The most commands whose decisions one page examines, but for the minimum of each device. */
+const MAX_DECISIONS = 10_000;
+const MIN_DECISIONS_OF_DEVICE = 20;
 
 /** Commands of each device whose decisions one page examines, of those that were requested so late that one may be on it. */
-export const examinedDecisionsOfEach = ({ deviceIds }: TimelineRange): number =>
-  Math.max(MIN_DECISIONS_OF_DEVICE, Math.floor(MAX_EXAMINED_OF_DEVICE / Math.max(1, deviceIds.length)));
+export function examinedDecisionsOfEach({ deviceIds }: TimelineRange): number {
+  const share = Math.floor(MAX_DECISIONS / Math.max(1, deviceIds.length));
+  return Math.min(MAX_EXAMINED_OF_DEVICE, Math.max(MIN_DECISIONS_OF_DEVICE, share));
+}
 
 /**
- * Where the decisions of a device were not examined, after the oldest command whose decision was: an older command may have
- * been decided until `LATEST_DECISION_MS` after it. If the device had so many commands that this is not before the page,
- * the page ends at the command, so that the list goes on.
+ * The end of a page of decisions, if no command older than `oldest` was examined. Such a command may have been decided until
+ * `LATEST_DECISION_MS` after `oldest`, which can be later than the start of the page. So a page always reaches back to
+ * `middle`, the command in the middle of those that were examined. A decision is missing only if it was made after as many
+ * later requests of its device as half of the commands that are examined.
  */
-export function decisionEdge(oldest: EntryPosition, { before }: TimelineRange): EntryPosition {
-  const latest = oldest.at + LATEST_DECISION_MS;
-  return latest < before.at ? { ...oldest, at: latest } : oldest;
+export function decisionEdge(middle: EntryPosition, oldest: EntryPosition): EntryPosition {
+  const latest = { ...oldest, at: oldest.at + LATEST_DECISION_MS };
+  return isNewer(middle, latest) ? latest : middle;
 }
+
+/** The number of the command in the middle, of commands that are numbered from 1, newest first. */
+export const middleOf = (examined: number): number => Math.floor(examined / 2);

@@ -6,6 +6,7 @@ import {
   examinedDecisionsOfEach,
   examinedOfEach,
   LATEST_DECISION_MS,
+  middleOf,
   type TimelineRange,
   type TimelineStore,
 } from '../contract/timeline.ts';
@@ -33,15 +34,18 @@ const rangeValues = (tenantId: Uuid, range: TimelineRange, each: number): SqlVal
 };
 
 /** The newest commands of each device that match `condition`, with their number `k` within their device. */
-const newestOfEach = (columns: string, condition: string): string => `select found.*,
+const newestOfEach = (columns: string, condition: string): string => `select d.id as device, found.*,
     row_number() over (partition by d.id order by found.created_at desc, found.id desc) as k
   from unnest($2::uuid[]) as d(id) cross join lateral (
     select id, created_at, ${columns} from commands where device_id = d.id and tenant_id = $1 and ${condition}
     order by created_at desc, id desc limit $7) found`;
 
 /** The newest of the last commands that were examined of each device with more. */
-const edgeOf = (table: string): string =>
-  `(select created_at, id from ${table} where k = $7 order by created_at desc, id desc limit 1)`;
+const EDGE = '(select created_at, id from seen where k = $7 order by created_at desc, id desc limit 1)';
+
+/** $9: the number of the command in the middle. The newest of those of each device with more than were examined. */
+const MIDDLE = `(select created_at, id from seen where k = $9 and device in (select device from seen where k = $7)
+  order by created_at desc, id desc limit 1)`;
 
 /** A row of the answer, or only the edge. */
 interface EdgeColumns {
@@ -50,6 +54,8 @@ interface EdgeColumns {
 }
 type CommandRow = EdgeColumns & ActorRow & { created_at: number };
 type DecisionRow = CommandRow & {
+  middle_at: number | null;
+  middle_id: Uuid | null;
   decided_at: number;
   decided_version: number;
   decided_by: Principal;
@@ -67,6 +73,14 @@ const columns = actorColumns('command')
 const edgeIn = ([row]: readonly EdgeColumns[]): EntryPosition | null =>
   row?.edge_at == null || row.edge_id === null ? null : { at: row.edge_at, id: row.edge_id, n: 0 };
 
+function decisionEdgeIn(rows: readonly DecisionRow[]): EntryPosition | null {
+  const oldest = edgeIn(rows);
+  const middle = edgeIn(
+    rows.slice(0, 1).map(({ middle_at, middle_id }) => ({ edge_at: middle_at, edge_id: middle_id })),
+  );
+  return oldest && middle && decisionEdge(middle, oldest);
+}
+
 export const timelineStore = (database: Database): TimelineStore => ({
   async commands(tenantId, groups, range) {
     const isSelective = groups.length < commandGroups.length;
@@ -75,11 +89,11 @@ export const timelineStore = (database: Database): TimelineStore => ({
       scope: { tenantId },
       text: `with seen as materialized (${newestOfEach(
         isSelective ? `${group} = any($9::text[]) as fits` : 'true as fits',
-        '(created_at, id, 0) < ($3, $4, $5) and created_at >= $6',
+        '(created_at, id, 0::bigint) < ($3, $4, $5) and created_at >= $6',
       )}),
         fitting as (select id from seen where fits order by created_at desc, id desc limit $8)
         select edge.created_at as edge_at, edge.id as edge_id, ${columns}, c.created_at
-        from (select) one left join ${edgeOf('seen')} edge on true
+        from (select) one left join ${EDGE} edge on true
           left join (fitting join commands c using (id)) on true`,
       values: [
         ...rangeValues(tenantId, range, examinedOfEach(range, groups)),
@@ -93,12 +107,14 @@ export const timelineStore = (database: Database): TimelineStore => ({
   },
 
   async decisions(tenantId, range) {
+    const each = examinedDecisionsOfEach(range);
     const rows = await database.read<DecisionRow>({
       name: 'timeline_decisions',
       scope: { tenantId },
       text: `with seen as materialized (${newestOfEach(
         `${mayHaveWaited} as waited, ${isNormalDryRun} as tried`,
-        `created_at <= $3 and created_at >= $6::bigint - ${LATEST_DECISION_MS}`,
+        // A decision is not before its request.
+        `(created_at, id) <= ($3, $4) and created_at >= $6::bigint - ${LATEST_DECISION_MS}`,
       )}),
         decided as (
           select j.*, j.id as command_id from seen cross join lateral (
@@ -110,12 +126,13 @@ export const timelineStore = (database: Database): TimelineStore => ({
           where seen.waited and (j.at, j.id, j.version) < ($3, $4, $5) and j.at >= $6
             and not (seen.tried and to_value ->> 'lifecycle' = 'expired')
           order by j.at desc, j.id desc, j.version desc limit $8)
-        select edge.created_at as edge_at, edge.id as edge_id, ${columns}, c.created_at, decided.at as decided_at,
+        select edge.created_at as edge_at, edge.id as edge_id, middle.created_at as middle_at, middle.id as middle_id,
+          ${columns}, c.created_at, decided.at as decided_at,
           decided.version as decided_version, decided.by as decided_by, decided.event as decided_event,
           decided.from_value as decided_from, decided.to_value as decided_to, decided.data as decided_data
-        from (select) one left join ${edgeOf('seen')} edge on true
+        from (select) one left join ${EDGE} edge on true left join ${MIDDLE} middle on true
           left join (decided join commands c on c.id = decided.command_id) on true`,
-      values: rangeValues(tenantId, range, examinedDecisionsOfEach(range)),
+      values: [...rangeValues(tenantId, range, each), middleOf(each)],
     });
     const entries = rows
       .filter(({ decided_at }) => decided_at !== null)
@@ -126,7 +143,6 @@ export const timelineStore = (database: Database): TimelineStore => ({
           ...{ from: row.decided_from, to: row.decided_to, data: row.decided_data },
         },
       }));
-    const edge = edgeIn(rows);
-    return { entries: entries.sort(newestFirst), edge: edge && decisionEdge(edge, range) };
+    return { entries: entries.sort(newestFirst), edge: decisionEdgeIn(rows) };
   },
 });

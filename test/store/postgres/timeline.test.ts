@@ -160,17 +160,52 @@ eachStore('the timeline', (backend) => {
     expect(idsOf((await timeline().decisions(tenantId, some)).entries)).toEqual([expired.ref.id]);
     expect((await timeline().decisions(newId(), range([deviceId]))).entries).toEqual([]);
   });
+
+  it.each([
+    ['different times', 10, 15],
+    ['the same time', 0, 0],
+  ])('has each decision once over pages, of more commands of %s than a page examines', async (_, apart, wait) => {
+    const tenantId = newId();
+    // So many devices that 20 commands of each are examined; all but one have none.
+    const deviceIds = Array.from({ length: 500 }, newId);
+    const deviceId = deviceIds[7] as Uuid;
+    const times = Array.from({ length: 130 }, (_, n) => START + n * apart);
+    const commits = times.map((at) => command({ tenantId, deviceId, at, decidedAt: at + wait }));
+    await commitAll(...commits);
+    const seen: string[] = [];
+    let after: Position | undefined;
+    do {
+      const { entries, edge } = await timeline().decisions(
+        tenantId,
+        range(deviceIds, { before: startPosition(undefined, after), limit: 50 }),
+      );
+      const page = entryPage(entries, edge, { limit: 50, after });
+      expect(page.items.length).toBeGreaterThan(0);
+      seen.push(...idsOf(page.items));
+      after = page.next ?? undefined;
+    } while (after !== undefined);
+    expect(seen).toHaveLength(130);
+    expect(new Set(seen)).toEqual(new Set(commits.map(({ ref }) => ref.id)));
+  });
+
+  it('takes the number of a position that no entry has', async () => {
+    const before = { at: START, id: newId(), n: 999_999_999_999_999 };
+    const none = { entries: [], edge: null };
+    expect(await timeline().commands(newId(), ['command'], range([newId()], { before }))).toEqual(none);
+    expect(await timeline().decisions(newId(), range([newId()], { before }))).toEqual(none);
+  });
 });
 
 describe('the edge of decisions that were not examined', () => {
   const oldest = { at: START, id: newId(), n: 0 };
 
   it('is the latest time of a decision on an older command', () => {
-    const before = { at: START + 2 * LATEST_DECISION_MS, id: newId(), n: 0 };
-    expect(decisionEdge(oldest, range([], { before }))).toEqual({ ...oldest, at: START + LATEST_DECISION_MS });
+    const middle = { at: START + 2 * LATEST_DECISION_MS, id: newId(), n: 0 };
+    expect(decisionEdge(middle, oldest)).toEqual({ ...oldest, at: START + LATEST_DECISION_MS });
   });
 
-  it('is the command itself if the page would not end otherwise', () => {
-    expect(decisionEdge(oldest, range([], { before: { at: START + 5, id: newId(), n: 0 } }))).toEqual(oldest);
+  it('is not newer than the command in the middle', () => {
+    const middle = { at: START + 5, id: newId(), n: 0 };
+    expect(decisionEdge(middle, oldest)).toEqual(middle);
   });
 });

@@ -6,6 +6,7 @@ import {
   examinedDecisionsOfEach,
   examinedOfEach,
   LATEST_DECISION_MS,
+  middleOf,
   type TimelineCommand,
   type TimelineDecision,
   type TimelinePart,
@@ -25,14 +26,19 @@ const planOf = ({ context }: ActorRow): unknown =>
 const groupOf = (row: ActorRow): CommandGroup =>
   row.columns.status === 'rejected' ? 'refusal' : planOf(row) == null ? 'command' : 'plan';
 
-/** The newest commands of each device that match, and the newest of the last ones of devices with `most`. */
+const positionsOf = (rows: readonly Positioned[]): EntryPosition[] => rows.map(({ at, id, n }) => ({ at, id, n }));
+const newestOf = (positions: readonly EntryPosition[]): EntryPosition | null =>
+  positions.toSorted(newestFirst)[0] ?? null;
+
+/** The newest commands of each device that match, and the newest of the last and the middle ones of devices with `most`. */
 function examined(
   tables: Tables,
   { tenantId, deviceIds, most }: { tenantId: Uuid; deviceIds: readonly Uuid[]; most: number },
   fits: (row: Positioned) => boolean,
-): { rows: Positioned[]; edge: EntryPosition | null } {
+): { rows: Positioned[]; edge: EntryPosition | null; middle: EntryPosition | null } {
   const rows: Positioned[] = [];
   const edges: EntryPosition[] = [];
+  const middles: EntryPosition[] = [];
   for (const deviceId of deviceIds) {
     const own = actorsOf(tables, 'command', (row) => row.tenantId === tenantId && row.columns.device_id === deviceId)
       .map((row) => ({ at: row.columns.created_at as EpochMs, id: row.ref.id, n: 0, row }))
@@ -40,10 +46,11 @@ function examined(
       .sort(newestFirst)
       .slice(0, most);
     rows.push(...own);
-    const { at, id, n } = own[most - 1] ?? {};
-    if (at !== undefined && id !== undefined && n !== undefined) edges.push({ at, id, n });
+    if (own.length < most) continue;
+    edges.push(...positionsOf(own.slice(-1)));
+    middles.push(...positionsOf(own.slice(middleOf(most) - 1, middleOf(most))));
   }
-  return { rows: rows.sort(newestFirst), edge: edges.sort(newestFirst)[0] ?? null };
+  return { rows: rows.sort(newestFirst), edge: newestOf(edges), middle: newestOf(middles) };
 }
 
 function commands(
@@ -75,17 +82,17 @@ function decisionOf(tables: Tables, { row }: Positioned): TimelineDecision[] {
 
 function decisions(tables: Tables, tenantId: Uuid, range: TimelineRange): TimelinePart<TimelineDecision> {
   const { deviceIds, from, before, limit } = range;
-  const { rows, edge } = examined(
+  const { rows, edge, middle } = examined(
     tables,
     { tenantId, deviceIds, most: examinedDecisionsOfEach(range) },
-    ({ at }) => at <= before.at && at >= from - LATEST_DECISION_MS,
+    (one) => !isNewer({ ...one, n: before.n }, before) && one.at >= from - LATEST_DECISION_MS,
   );
   const entries = rows
     .flatMap((one) => decisionOf(tables, one))
     .filter((one) => isNewer(before, one) && one.at >= from)
     .sort(newestFirst)
     .slice(0, limit + 1);
-  return { entries, edge: edge && decisionEdge(edge, range) };
+  return { entries, edge: edge && middle && decisionEdge(middle, edge) };
 }
 
 export const timelineStore = (session: Session): TimelineStore => ({
