@@ -58,12 +58,12 @@ export function addTimeline(program: Command, io: Io): void {
       const path = await timelinePath(client, device, options);
       const query = { from: since, to: until, kind, cursor };
       const body = await fetchPages<Page>(client.api, path, { name: 'entries', limit, query });
-      client.show(body, (page) => printTimeline(io, page, device === undefined));
+      client.show(body, (page) => printTimeline(io, page, { ofPlace: device === undefined, since, until }));
     });
 }
 
 async function timelinePath(
-  { api, resolve, resolveOption }: CliContext,
+  { resolve, resolveOption, resolveRoom }: CliContext,
   device: string | undefined,
   { home, room }: Options,
 ): Promise<string> {
@@ -71,33 +71,33 @@ async function timelinePath(
     throw new UsageError('give a device, or --home or --room');
   if (device !== undefined) return `/v1/devices/${encodeURIComponent(await resolve('device', device))}/timeline`;
   const homeId = await resolveOption('home', home);
-  const roomId = await resolveOption('room', room, homeId === undefined ? {} : { homeId });
-  if (roomId === undefined) return `/v1/homes/${encodeURIComponent(homeId ?? '')}/timeline`;
-  const of = homeId ?? (await homeOf(api, roomId));
-  return `/v1/homes/${encodeURIComponent(of)}/rooms/${encodeURIComponent(roomId)}/timeline`;
+  if (room === undefined) return `/v1/homes/${encodeURIComponent(homeId ?? '')}/timeline`;
+  const found = await resolveRoom(room, homeId);
+  return `/v1/homes/${encodeURIComponent(found.homeId)}/rooms/${encodeURIComponent(found.id)}/timeline`;
 }
 
-/** The home of a room that was found without one. */
-async function homeOf(api: CliContext['api'], roomId: string): Promise<string> {
-  const { homes } = await api.get<{ homes: { id: string }[] }>('/v1/homes');
-  for (const { id } of homes) {
-    const { rooms } = await api.get<{ rooms: { id: string }[] }>(`/v1/homes/${encodeURIComponent(id)}/rooms`);
-    if (rooms.some((one) => one.id === roomId)) return id;
-  }
-  throw new UsageError('no home has this room: give --home too');
+interface Shown {
+  ofPlace: boolean;
+  since: string | undefined;
+  until: string | undefined;
 }
 
-function printTimeline(io: Io, page: Page, ofPlace: boolean): void {
+function printTimeline(io: Io, page: Page, { ofPlace, since, until }: Shown): void {
   const { entries, left_out, devices_left_out, next_cursor } = page;
   const rows = entries.map(({ at, kind, text, device_id, device_name, by, credential }) => [
     ...[at, kind, ...(ofPlace ? [device_name ?? device_id] : []), text],
     by === null ? null : requesterText({ requested_by: by, ...(credential && { requested_with: credential }) }),
   ]);
   printTable(io, ['AT', 'KIND', ...(ofPlace ? ['DEVICE'] : []), 'EVENT', 'BY'], rows);
+  // A cursor belongs to its range: a duration would mean another one at the next run.
+  const times = [
+    ...(since === undefined ? [] : [`--since ${since}`]),
+    ...(until === undefined ? [] : [`--until ${until}`]),
+  ];
   const notes = [
     ...(left_out.length === 0 ? [] : [`left out, because you may not read them: ${left_out.join(', ')}`]),
     ...(devices_left_out === 0 ? [] : [`${devices_left_out} older devices are left out`]),
-    ...(next_cursor === null ? [] : [`more: --cursor ${next_cursor}`]),
+    ...(next_cursor === null ? [] : [`more: ${[...times, `--cursor ${next_cursor}`].join(' ')}`]),
   ];
   for (const note of notes) io.err(io.errColors.dim(note));
 }

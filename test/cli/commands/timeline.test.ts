@@ -50,6 +50,13 @@ describe('twinkeep timeline', () => {
     expect(ofHome.stderr).toMatch(/^more: --cursor \S+\n$/);
   });
 
+  it('continues with the options that it prints, also after a duration', async () => {
+    const first = await run('timeline', lamp, '--since', '1h', '--limit', '1');
+    const more = /^more: (--since \S+Z --cursor \S+)\n$/.exec(first.stderr)?.[1]?.split(' ') ?? [];
+    expect(more).toHaveLength(4);
+    expect(await events(lamp, ...more)).toEqual([['command', 'turn_on was dispatched']]);
+  });
+
   it('needs a device or a place, and not both', async () => {
     for (const args of [[], [lamp, '--home', mine.homeId]]) {
       const { code, stderr } = await run('timeline', ...args);
