@@ -30,7 +30,7 @@ export function useDeviceColumns(values: ReadonlyMap<string, DeviceValues>): rea
       home_id === null ? null : (homes.get(home_id) ?? null);
     return [
       {
-        ...{ id: 'name', title: 'Device', width: 'minmax(12rem, 1.7fr)', value: deviceNameOf },
+        ...{ id: 'name', title: 'Device', width: 'minmax(13.5rem, 1.7fr)', value: deviceNameOf },
         cell: (device) => (
           <span className="device-cell">
             <Icon name={iconOfDevice(device.device_type)} />
@@ -46,7 +46,7 @@ export function useDeviceColumns(values: ReadonlyMap<string, DeviceValues>): rea
         },
       },
       {
-        ...{ id: 'state', title: 'State', width: 'minmax(11rem, 2.2fr)', hideOnNarrow: true, value: stateOf },
+        ...{ id: 'state', title: 'State', width: 'minmax(10rem, 2fr)', hideOnNarrow: true, value: stateOf },
         cell: (device) => <span title={stateOf(device) ?? ''}>{stateOf(device) ?? '—'}</span>,
       },
       {
