@@ -138,24 +138,35 @@ function Row({ entry, isOfPlace }: { entry: Entry; isOfPlace: boolean }) {
   );
 }
 
-/** Refetches are batched over this time, so that many updates cause one request. */
-const BATCH_MS = 500;
+/** Refetches are batched over this time, so that many updates cause one request. A page of a place reads many devices. */
+const BATCH_MS = { device: 500, place: 3_000 };
 
-/** Refetches the timeline after an update of its device, or, of a place, of any device. */
+/** Refetches the timeline after updates of its device, or, of a place, of any device; one refetch at a time. */
 function useTimelineUpdates(path: string, deviceId: string | undefined): void {
   const queries = useQueryClient();
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  useEffect(() => () => clearTimeout(timer.current), []);
-  const refetch = (): void => {
+  const isStale = useRef(false);
+  useEffect(
+    () => () => {
+      clearTimeout(timer.current);
+      timer.current = undefined;
+    },
+    [],
+  );
+  const schedule = (): void => {
+    isStale.current = true;
+    timer.current ??= setTimeout(() => void refetch(), deviceId === undefined ? BATCH_MS.place : BATCH_MS.device);
+  };
+  const refetch = async (): Promise<void> => {
+    isStale.current = false;
+    await invalidatePaths(queries, [`${path}?`]);
     timer.current = undefined;
-    void invalidatePaths(queries, [`${path}?`]);
+    if (isStale.current) schedule();
   };
   useStream({
     path: '/ws/state',
     query: { events: 'presence,command,confirmation', ...(deviceId !== undefined && { device_id: deviceId }) },
-    onMessage() {
-      timer.current ??= setTimeout(refetch, BATCH_MS);
-    },
-    onOpen: refetch,
+    onMessage: schedule,
+    onOpen: schedule,
   });
 }
