@@ -7,7 +7,7 @@ import { encodeRollup, type RollupStep, rollupSteps } from '../domain/history/ro
 import type { Sample, StoredReport } from '../domain/history/sample.ts';
 import { decodeSegment, encodeSegment } from '../domain/history/segment.ts';
 import type { Log } from '../domain/log.ts';
-import type { OwnedShards } from '../domain/shards.ts';
+import { type OwnedShards, shardOf } from '../domain/shards.ts';
 import { NIL_UUID } from '../domain/uuid.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../domain/values.ts';
 import {
@@ -25,6 +25,8 @@ const MAX_ROWS = 500;
 const MAX_BYTES = 1024 * 1024;
 /** Bytes of reports that are parsed before other work gets its turn. */
 const BYTES_PER_TURN = 128 * 1024;
+/** Times that up to so many rows of a device are compacted before others are: 32,000 rows or 64 MB. */
+const MAX_STEPS = 64;
 /** Devices whose backlog is read at a time. */
 const PAGE = 500;
 
@@ -80,11 +82,11 @@ export class HistoryCompaction {
 
   /** Compacts the devices with many reports. */
   async compactBusy(): Promise<void> {
-    for (const [deviceId, { tenantId, count }] of this.#reports) {
+    const due = [...this.#reports].filter(([, { count }]) => count >= DUE_REPORTS);
+    for (const [deviceId, { tenantId }] of due) {
       if (this.#stopped) return;
-      if (count < DUE_REPORTS) continue;
       this.#reports.delete(deviceId);
-      await this.#attempt(deviceId, () => this.#compactReports(deviceId, tenantId));
+      if (this.#owns(tenantId)) await this.#attempt(deviceId, () => this.#compactReports(deviceId, tenantId));
     }
   }
 
@@ -101,6 +103,8 @@ export class HistoryCompaction {
       );
       for (const backlog of backlogs) {
         if (this.#stopped) return;
+        // The shard may have moved since the page was read.
+        if (!this.#owns(backlog.tenantId)) continue;
         const isDone = await this.#attempt(backlog.deviceId, () => this.#sweepDevice(backlog, before));
         if (!isDone && backlog.oldest !== null) oldest = Math.min(oldest ?? backlog.oldest, backlog.oldest);
       }
@@ -109,7 +113,10 @@ export class HistoryCompaction {
     this.#oldest = oldest;
   }
 
-  /** The time before which the reports of all devices are compacted, whichever process compacts them. */
+  /**
+   * The time before which the reports of all devices are compacted, whichever process compacts them. Reports that are being
+   * stored have a time shortly before the current one, and versions are not in the order of times.
+   */
   async compactedBefore(): Promise<EpochMs> {
     const { store, clock } = this.#parts;
     let before = clock.now();
@@ -120,14 +127,18 @@ export class HistoryCompaction {
       for (const { oldest } of backlogs) if (oldest !== null) before = Math.min(before, oldest);
       after = next;
     }
-    return before;
+    return before - MAX_DEVICE_SKEW_MS;
   }
 
-  /** False if it failed. A device that cannot be compacted does not stop those after it. */
-  async #attempt(deviceId: Uuid, compact: () => Promise<void>): Promise<boolean> {
+  #owns(tenantId: Uuid): boolean {
+    const shards = this.#parts.shards();
+    return shards === null || shards.includes(shardOf(tenantId));
+  }
+
+  /** False if it failed or some reports remain. A device that cannot be compacted does not stop those after it. */
+  async #attempt(deviceId: Uuid, compact: () => Promise<boolean>): Promise<boolean> {
     try {
-      await compact();
-      return true;
+      return await compact();
     } catch (error) {
       if (error instanceof StoreUnavailable) throw error;
       this.failures += 1;
@@ -136,30 +147,37 @@ export class HistoryCompaction {
     }
   }
 
-  async #sweepDevice({ deviceId, tenantId, deleted, rows, oldest, openFrom }: HistoryBacklog, before: number) {
+  async #sweepDevice(
+    { deviceId, tenantId, deleted, rows, oldest, openFrom }: HistoryBacklog,
+    before: number,
+  ): Promise<boolean> {
     const { store } = this.#parts;
     if (deleted) {
       await store.history.deleteDevice(deviceId, tenantId);
-      return;
+      return true;
     }
     const isComplete = oldest !== null && oldest < before * DAY_MS + MAX_DEVICE_SKEW_MS;
-    if (rows >= MAX_ROWS || isComplete) await this.#compactReports(deviceId, tenantId);
+    const isCompacted = !(rows >= MAX_ROWS || isComplete) || (await this.#compactReports(deviceId, tenantId));
+    if (!isCompacted) return false;
     if (isComplete || (openFrom !== null && openFrom < before)) await this.#mergeDays(deviceId, tenantId, before);
+    return true;
   }
 
-  async #compactReports(deviceId: Uuid, tenantId: Uuid): Promise<void> {
+  /** False if some reports remain; the device is due in the next minute then. */
+  async #compactReports(deviceId: Uuid, tenantId: Uuid): Promise<boolean> {
     const { history } = this.#parts.store;
-    for (;;) {
+    for (let step = 0; step < MAX_STEPS && !this.#stopped; step += 1) {
       const { version, open, rows } = await history.tail(deviceId, MAX_ROWS, MAX_BYTES);
       const last = rows.at(-1);
-      if (last === undefined) return;
+      if (last === undefined) return true;
       const collector = new ReportCollector(open);
       let bytes = 0;
+      let turnBytes = 0;
       for (const { text } of rows) {
         for (const report of JSON.parse(text) as StoredReport[]) collector.add(report);
-        bytes += text.length;
-        if (bytes < BYTES_PER_TURN) continue;
-        bytes = 0;
+        bytes += Buffer.byteLength(text);
+        if (bytes - turnBytes < BYTES_PER_TURN) continue;
+        turnBytes = bytes;
         await nextTurn();
       }
       const segments: SegmentRow[] = [];
@@ -168,23 +186,26 @@ export class HistoryCompaction {
       }
       // False if another process has compacted them.
       const isStored = await history.compact({ deviceId, tenantId, from: version, to: last.version, segments });
-      if (isStored) this.dropped += collector.dropped;
-      if (!isStored || rows.length < MAX_ROWS) return;
+      if (!isStored) return true;
+      this.dropped += collector.dropped;
+      // A tail that ends below both limits has all.
+      if (rows.length < MAX_ROWS && bytes < MAX_BYTES) return true;
     }
+    this.#reports.set(deviceId, { tenantId, count: DUE_REPORTS });
+    return false;
   }
 
   /** Merges the segments of complete days, one property after another. */
   async #mergeDays(deviceId: Uuid, tenantId: Uuid, before: number): Promise<void> {
     const { history } = this.#parts.store;
     const { version } = await history.tail(deviceId, 1, 1);
-    for (const open of await history.openSeries(deviceId, before)) {
-      if (this.#stopped) return;
-      await this.#mergeDay(deviceId, tenantId, open);
-    }
+    for (const open of await history.openSeries(deviceId, before))
+      if (this.#stopped || !(await this.#mergeDay(deviceId, tenantId, open))) return;
     await history.closeDays(deviceId, tenantId, version, before);
   }
 
-  async #mergeDay(deviceId: Uuid, tenantId: Uuid, { property, day }: OpenSeries): Promise<void> {
+  /** False if the shard has moved. */
+  async #mergeDay(deviceId: Uuid, tenantId: Uuid, { property, day }: OpenSeries): Promise<boolean> {
     const { history } = this.#parts.store;
     const samples: Sample[] = [];
     let part = 0;
@@ -198,6 +219,6 @@ export class HistoryCompaction {
     for (const [name, step] of Object.entries(rollupSteps) as [RollupStep, Milliseconds][]) {
       rollups[name] = await encodeRollup(day * DAY_MS, step, rollUp(samples, step));
     }
-    await history.merge({ deviceId, tenantId, property, day, part, samples: samples.length, body, rollups });
+    return history.merge({ deviceId, tenantId, property, day, part, samples: samples.length, body, rollups });
   }
 }

@@ -118,14 +118,17 @@ export interface HistoryStore {
   ): Promise<{ backlogs: HistoryBacklog[]; next: Uuid | null }>;
   /** At least one row, and otherwise at most `maxRows` with `maxBytes`. */
   tail(deviceId: Uuid, maxRows: number, maxBytes: number): Promise<ReportTail>;
-  /** False, and nothing is stored, if the position of the device is no longer `from`. */
+  /** False, and nothing is stored, if the position of the device is no longer `from`, or its shard has another owner. */
   compact(compaction: Compaction): Promise<boolean>;
   /** The series of days before `before` that are not merged, by day and property. */
   openSeries(deviceId: Uuid, before: DayNumber): Promise<OpenSeries[]>;
   /** The segments of a property and day, without those that a merged one contains. */
   segments(deviceId: Uuid, property: string, day: DayNumber): Promise<StoredSegment[]>;
-  /** Replaces the segment and the roll-ups of the day, unless those stored have samples of a later version. */
-  merge(merged: MergedDay): Promise<void>;
+  /**
+   * Replaces the segment and the roll-ups of the day, unless those stored have samples of a later version. False, and nothing
+   * is stored, if the shard has another owner.
+   */
+  merge(merged: MergedDay): Promise<boolean>;
   /** All days before `before` are merged; without effect if the position has moved since `version`. */
   closeDays(deviceId: Uuid, tenantId: Uuid, version: number, before: DayNumber): Promise<void>;
   /** Deletes everything of a deleted device. */
@@ -142,7 +145,8 @@ export interface HistoryStore {
   makePartitions(today: DayNumber): Promise<number>;
   /**
    * Drops the partitions with expired samples and roll-ups, and those with reports that were received before
-   * `compactedBefore`. Returns how many. Throws if a table is in use; call again later.
+   * `compactedBefore` unless one of them is not compacted after all. Returns how many. Throws if a table is in use; call
+   * again later.
    */
   dropPartitions(days: HistoryDays, compactedBefore: EpochMs): Promise<number>;
 }

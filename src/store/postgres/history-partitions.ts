@@ -18,20 +18,54 @@ interface PartitionedTable {
   unit: number;
   /** Condition on the rows of its default partition that end before the day `$1`. */
   expired: string;
+  /** What a table needs whose rows are dropped as soon as they are compacted or merged. */
+  pending?: {
+    /** Query whether a partition with the days up to `last` has rows that are not. */
+    existsIn(partition: string, last: DayNumber): string;
+    /** Condition on the rows `t` of the default partition that are not. */
+    rows: string;
+  };
 }
 
-const samples: PartitionedTable = { name: 'samples', days: 1, unit: DAY_MS, expired: `at < $1::bigint * ${DAY_MS}` };
-const parts: PartitionedTable = { name: 'history_parts', days: 1, unit: 1, expired: 'day < $1::integer' };
+/** The rows of a table that end before `end`; those before `expired` also if they are pending. */
+interface DropRange {
+  end: DayNumber;
+  expired: DayNumber;
+}
+
+const samples: PartitionedTable = {
+  ...{ name: 'samples', days: 1, unit: DAY_MS, expired: `at < $1::bigint * ${DAY_MS}` },
+  pending: {
+    // One index lookup for each device: a partition has all reports of a day.
+    existsIn: (partition) => `select exists (select from devices d
+      left join history_positions p on p.device_id = d.id
+      cross join lateral (select from ${partition} s where s.device_id = d.id and s.version > coalesce(p.version, 0)
+        limit 1) as t
+      where not d.deleted) as pending`,
+    rows: 't.version > coalesce((select p.version from history_positions p where p.device_id = t.device_id), 0)',
+  },
+};
+const parts: PartitionedTable = {
+  ...{ name: 'history_parts', days: 1, unit: 1, expired: 'day < $1::integer' },
+  pending: {
+    // A statement that inserts parts also sets `open_from`.
+    existsIn: (_, last) => `select exists (select from history_positions where open_from <= ${last}) as pending`,
+    rows: 'exists (select from history_positions p where p.device_id = t.device_id and p.open_from <= t.day)',
+  },
+};
 const segments: PartitionedTable = { name: 'history_segments', days: 1, unit: 1, expired: 'day < $1::integer' };
 /** A partition has a few megabytes for a thousand properties: one for each day would be hundreds of small tables. */
 const rollups: PartitionedTable = { name: 'history_rollups', days: 30, unit: 1, expired: 'day < $1::integer' };
+
+/** The part of the database that the history uses. */
+export type HistoryDatabase = Pick<Database, 'read' | 'write' | 'transaction'>;
 
 const tables = [samples, parts, segments, rollups];
 
 const partitionName = ({ name }: PartitionedTable, first: DayNumber): string => `${name}_d${first}`;
 
 /** Makes the missing partitions up to `DAYS_AHEAD`; returns how many. */
-export async function makePartitions(database: Database, today: DayNumber): Promise<number> {
+export async function makePartitions(database: HistoryDatabase, today: DayNumber): Promise<number> {
   let made = 0;
   for (const table of tables) {
     const existing = new Set(await partitionsOf(database, table));
@@ -43,28 +77,30 @@ export async function makePartitions(database: Database, today: DayNumber): Prom
 
 /** Drops the partitions whose rows have expired or are compacted; returns how many. */
 export async function dropPartitions(
-  database: Database,
+  database: HistoryDatabase,
   { today, samplesFrom, rollupsFrom }: HistoryDays,
   compactedBefore: EpochMs,
 ): Promise<number> {
   const [open] = await database.read<{ day: DayNumber | null }>({
     text: 'select min(open_from) as day from history_positions where open_from is not null',
   });
-  const uncompacted = Math.max(Math.floor(compactedBefore / DAY_MS), samplesFrom - UNCOMPACTED_DAYS);
-  const ends: [PartitionedTable, DayNumber][] = [
-    [samples, Math.min(uncompacted, today)],
-    // Samples of yesterday may still arrive.
-    [parts, Math.min(open?.day ?? today, today - 1)],
-    [segments, samplesFrom],
-    [rollups, rollupsFrom],
+  const expired = samplesFrom - UNCOMPACTED_DAYS;
+  const compacted = Math.floor(compactedBefore / DAY_MS);
+  // Samples of yesterday may still arrive.
+  const merged = Math.min(open?.day ?? today, today - 1);
+  const ranges: [PartitionedTable, DropRange][] = [
+    [samples, { end: Math.min(Math.max(compacted, expired), today), expired }],
+    [parts, { end: merged, expired: 0 }],
+    [segments, { end: samplesFrom, expired: samplesFrom }],
+    [rollups, { end: rollupsFrom, expired: rollupsFrom }],
   ];
   let dropped = 0;
-  for (const [table, end] of ends) dropped += await dropBefore(database, table, end);
+  for (const [table, range] of ranges) dropped += await dropBefore(database, table, range);
   return dropped;
 }
 
 /** The first days of its partitions. */
-async function partitionsOf(database: Database, { name }: PartitionedTable): Promise<DayNumber[]> {
+async function partitionsOf(database: HistoryDatabase, { name }: PartitionedTable): Promise<DayNumber[]> {
   const rows = await database.read<{ day: DayNumber }>({
     text: `select substring(c.relname from '_d(\\d+)$')::integer as day from pg_inherits i join pg_class c on c.oid = i.inhrelid
       where i.inhparent = $1::regclass and c.relname ~ '_d\\d+$'`,
@@ -74,7 +110,7 @@ async function partitionsOf(database: Database, { name }: PartitionedTable): Pro
 }
 
 /** Statements that wait for the lock of a table wait for a short time, because all others wait behind them. */
-const briefly = <T>(database: Database, run: (query: Query) => Promise<T>): Promise<T> =>
+const briefly = <T>(database: HistoryDatabase, run: (query: Query) => Promise<T>): Promise<T> =>
   database.transaction(async (query) => {
     await query(`set local lock_timeout = ${SCHEMA_LOCK_TIMEOUT_MS}`);
     return run(query);
@@ -84,7 +120,7 @@ const briefly = <T>(database: Database, run: (query: Query) => Promise<T>): Prom
  * Attached after it was created, which needs no lock that reports wait for. False if the default partition has rows of these
  * days: they stay there until they expire.
  */
-function makePartition(database: Database, table: PartitionedTable, day: DayNumber): Promise<boolean> {
+function makePartition(database: HistoryDatabase, table: PartitionedTable, day: DayNumber): Promise<boolean> {
   const name = partitionName(table, day);
   return briefly(database, async (query) => {
     // Other nodes make them too.
@@ -104,9 +140,37 @@ function makePartition(database: Database, table: PartitionedTable, day: DayNumb
   });
 }
 
-async function dropBefore(database: Database, table: PartitionedTable, end: DayNumber): Promise<number> {
-  const expired = (await partitionsOf(database, table)).filter((day) => day + table.days <= end);
-  for (const day of expired) await briefly(database, (query) => query(`drop table ${partitionName(table, day)}`));
-  await database.write({ text: `delete from ${table.name}_default where ${table.expired}`, values: [end] });
-  return expired.length;
+async function dropBefore(database: HistoryDatabase, table: PartitionedTable, range: DropRange): Promise<number> {
+  let dropped = 0;
+  for (const day of await partitionsOf(database, table)) {
+    const next = day + table.days;
+    if (next <= range.end && (await dropPartition(database, table, day, next <= range.expired))) dropped += 1;
+  }
+  const { pending } = table;
+  await database.write({
+    text: `delete from ${table.name}_default t where ${table.expired}
+      ${pending === undefined ? '' : `and (${table.expired.replace('$1', '$2')} or not ${pending.rows})`}`,
+    values: pending === undefined ? [range.end] : [range.end, range.expired],
+  });
+  return dropped;
+}
+
+/** False if it has rows that are still needed: reports may have been stored or compacted since the range was read. */
+function dropPartition(
+  database: HistoryDatabase,
+  table: PartitionedTable,
+  day: DayNumber,
+  isExpired: boolean,
+): Promise<boolean> {
+  const name = partitionName(table, day);
+  return briefly(database, async (query) => {
+    if (table.pending !== undefined && !isExpired) {
+      // Only new rows of these days wait. If one does, it prevents the drop, which then fails after `lock_timeout`.
+      await query(`lock table only ${name} in share mode`);
+      const [found] = await query<{ pending: boolean }>(table.pending.existsIn(name, day + table.days - 1));
+      if (found?.pending !== false) return false;
+    }
+    await query(`drop table ${name}`);
+    return true;
+  });
 }

@@ -14,9 +14,9 @@ import {
 } from '../contract/history.ts';
 import { DataRefused, StoreUnavailable } from '../contract.ts';
 import { binaryArray } from './binary-array.ts';
-import type { Database, SqlValue } from './database.ts';
+import type { SqlValue } from './database.ts';
 import { FENCED, type Fence, fenceExpression } from './fence.ts';
-import { dropPartitions, makePartitions } from './history-partitions.ts';
+import { dropPartitions, type HistoryDatabase, makePartitions } from './history-partitions.ts';
 import { inShards, shardArray } from './shard-condition.ts';
 
 /** The column of each step in `history_rollups`. */
@@ -58,7 +58,7 @@ const seriesQuery = (step: RollupStep | null): string => `with
   union all select 'tail', null, version, null, body from tail where not (select more from more)
   union all select 'more', null, null, null, null from more where more`;
 
-export const historyStore = (database: Database, fence: Fence | null): HistoryStore => {
+export const historyStore = (database: HistoryDatabase, fence: Fence | null): HistoryStore => {
   const checks = new FencedWrites(database, fence);
   return {
     async backlogs(after, limit, maxRows, shards) {
@@ -151,8 +151,8 @@ export const historyStore = (database: Database, fence: Fence | null): HistorySt
         values: [deviceId, property, day],
       }),
 
-    async merge({ deviceId, tenantId, property, day, part, samples, body, rollups }) {
-      await checks.write('history_merge', tenantId, {
+    merge: ({ deviceId, tenantId, property, day, part, samples, body, rollups }) =>
+      checks.write('history_merge', tenantId, {
         text: `kept as (
             insert into history_segments as s (device_id, property, day, part, tenant_id, samples, body)
             values ($1, $2, $3, $4, $5, $6, $7)
@@ -169,8 +169,7 @@ export const historyStore = (database: Database, fence: Fence | null): HistorySt
           ...[deviceId, property, day, part, tenantId, samples],
           ...[body, rollups['1d'], rollups['1h'], rollups['15m'], rollups['1m']].map((bytes) => Buffer.from(bytes)),
         ],
-      });
-    },
+      }),
 
     async closeDays(deviceId, tenantId, version, before) {
       await checks.write('history_close_days', tenantId, {
@@ -223,15 +222,18 @@ export const historyStore = (database: Database, fence: Fence | null): HistorySt
 
 /** Statements that change nothing unless this process still owns the shard of the tenant. */
 class FencedWrites {
-  readonly #database: Database;
+  readonly #database: Pick<HistoryDatabase, 'write'>;
   readonly #fence: Fence | null;
 
-  constructor(database: Database, fence: Fence | null) {
+  constructor(database: Pick<HistoryDatabase, 'write'>, fence: Fence | null) {
     this.#database = database;
     this.#fence = fence;
   }
 
-  /** `text`: common table expressions and a query of one column. False if it refused because of the position. */
+  /**
+   * `text`: common table expressions and a query of one column. False if the position of the device or its shard has
+   * moved.
+   */
   async write(
     name: string,
     tenantId: Uuid,
@@ -247,6 +249,8 @@ class FencedWrites {
       if (!(error instanceof DataRefused)) throw error;
       if (error.message === MOVED) return false;
       if (error.message !== FENCED) throw error;
+      // Shards move between nodes: compaction may read a device just before, and the new owner compacts it.
+      if (fence?.allShardsEpoch === null) return false;
       fence?.refused(FENCED);
       throw new StoreUnavailable(FENCED);
     }

@@ -1,5 +1,6 @@
 import { beforeEach, expect, it } from 'vitest';
 import { dayOf } from '../../../src/domain/history/report-collector.ts';
+import { MAX_DEVICE_SKEW_MS } from '../../../src/store/contract/history.ts';
 import { newId } from '../../support/actor-commits.ts';
 import { type TestClock, testClock } from '../../support/clock.ts';
 import { bucketsOf, compactionOf, DAY, HOUR, MINUTE, ReportingDevice, summaryOf } from '../../support/history-model.ts';
@@ -114,6 +115,24 @@ eachStore('history of devices', (backend) => {
     expect(backlogs.filter(({ deviceId }) => deviceId === device.id)).toEqual([]);
   });
 
+  it('keeps the partition of a day with a report that was stored after the others were compacted', async () => {
+    const day = dayOf(START);
+    await store().history.makePartitions(day);
+    await reportFrom(START, 5);
+    clock.set(START + DAY + HOUR);
+    await sweep();
+    await device.report(START + DAY - 500, { values: { level: 7, on: true } });
+    const drop = () =>
+      store().history.dropPartitions({ today: day + 1, samplesFrom: day - 7, rollupsFrom: 0 }, clock.now());
+    await drop();
+    await expectAll(START + 2 * DAY);
+    await sweep();
+    await drop();
+    await expectAll(START + 2 * DAY);
+    const unboundedTail = await store().history.tail(device.id, 10, 10_000);
+    expect(unboundedTail.rows).toEqual([]);
+  });
+
   it('expires by days: samples first, then roll-ups; what is not compacted stays', async () => {
     const day = dayOf(START);
     await store().history.makePartitions(day);
@@ -123,7 +142,7 @@ eachStore('history of devices', (backend) => {
     await sweep();
     await reportFrom(clock.now(), 5);
     const before = await compactionOf(store(), clock).compactedBefore();
-    expect(before).toBe(START + DAY + HOUR);
+    expect(before).toBe(START + DAY + HOUR - MAX_DEVICE_SKEW_MS);
     await store().history.dropPartitions({ today: day + 3, samplesFrom: day, rollupsFrom: day }, before);
     await expectAll(START + 2 * DAY);
     clock.set(START + 2 * DAY + HOUR);

@@ -143,6 +143,7 @@ export const historyStore = (session: Session): HistoryStore => ({
       const key = dayKey(merged);
       for (const table of [tables.historySegments, tables.historyRollups])
         if ((table.get(key)?.part ?? -1) < merged.part) table.set(key, merged);
+      return true;
     }),
 
   closeDays: (deviceId, tenantId, version, before) =>
@@ -205,11 +206,13 @@ export const historyStore = (session: Session): HistoryStore => ({
   dropPartitions: (days, compactedBefore) =>
     session.write('history.dropPartitions', [days, compactedBefore], (tables, days, compactedBefore) => {
       const { today, samplesFrom, rollupsFrom } = days;
-      const uncompacted = Math.max(Math.floor(compactedBefore / DAY_MS), samplesFrom - 2);
-      const open = leastOf(...[...tables.historyPositions.values()].map(({ openFrom }) => openFrom));
+      const expired = samplesFrom - 2;
+      const end = Math.min(Math.max(Math.floor(compactedBefore / DAY_MS), expired), today);
+      const openFrom = (deviceId: Uuid) => tables.historyPositions.get(deviceId)?.openFrom ?? today;
+      const isCompacted = ({ deviceId, version }: SamplesRow) => version <= versionOf(tables, deviceId);
       return (
-        dropRows(tables.samples, ({ at }) => at < Math.min(uncompacted, today) * DAY_MS) +
-        dropRows(tables.historyParts, ({ day }) => day < Math.min(open ?? today, today - 1)) +
+        dropRows(tables.samples, (row) => row.at < (isCompacted(row) ? end : expired) * DAY_MS) +
+        dropRows(tables.historyParts, ({ deviceId, day }) => day < Math.min(openFrom(deviceId), today - 1)) +
         dropRows(tables.historySegments, ({ day }) => day < samplesFrom) +
         dropRows(tables.historyRollups, ({ day }) => day < rollupsFrom)
       );

@@ -1,0 +1,122 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { shardOf } from '../../src/domain/shards.ts';
+import { HistoryCompaction } from '../../src/services/history-compaction.ts';
+import type { Store } from '../../src/store/contract.ts';
+import { type TestClock, testClock } from '../support/clock.ts';
+import { compactionOf, DAY, HOUR, ReportingDevice } from '../support/history-model.ts';
+import { MemoryDatabase } from '../support/memory-store/database.ts';
+import { openMemoryStore } from '../support/memory-store/store.ts';
+
+const START = Date.UTC(2026, 2, 1);
+const DUE_REPORTS = 500;
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+
+describe('history compaction', () => {
+  let store: Store;
+  let clock: TestClock;
+  beforeEach(() => {
+    store = openMemoryStore(new MemoryDatabase());
+    clock = testClock(START);
+  });
+
+  async function reportingDevice(): Promise<ReportingDevice> {
+    const device = new ReportingDevice(store);
+    await device.register();
+    await device.report(START, { values: { level: 1 } });
+    return device;
+  }
+  const isCompacted = async ({ id }: ReportingDevice) => (await store.history.tail(id, 1, 1)).rows.length === 0;
+  function record(compaction: HistoryCompaction, { id, tenantId }: ReportingDevice, count = DUE_REPORTS): void {
+    for (let n = 0; n < count; n += 1) compaction.recordReport(id, tenantId);
+  }
+
+  describe('of a shard that has moved', () => {
+    let moved: ReportingDevice;
+    let own: ReportingDevice;
+    let compaction: HistoryCompaction;
+    let shards: number[] | null;
+    let backlogsRead: () => void;
+    beforeEach(async () => {
+      // In the order of ids, so that the moved device is first.
+      const devices = [await reportingDevice(), await reportingDevice()].sort((a, b) => (a.id < b.id ? -1 : 1));
+      [moved, own] = devices as [ReportingDevice, ReportingDevice];
+      shards = null;
+      backlogsRead = () => {};
+      const history: Store['history'] = {
+        ...store.history,
+        async backlogs(...values) {
+          const page = await store.history.backlogs(...values);
+          backlogsRead();
+          return page;
+        },
+      };
+      compaction = new HistoryCompaction({ store: { history }, clock, log: silent, shards: () => shards });
+    });
+    const handOver = () => {
+      shards = [shardOf(own.tenantId)];
+    };
+
+    it('skips its busy devices and forgets them', async () => {
+      for (const device of [moved, own]) record(compaction, device);
+      handOver();
+      await compaction.compactBusy();
+      expect([await isCompacted(moved), await isCompacted(own)]).toEqual([false, true]);
+      expect(compaction.sizes()).toEqual({ history_reporting_devices: 0 });
+    });
+
+    it('skips the devices of a page that was read before', async () => {
+      clock.set(START + DAY + HOUR);
+      backlogsRead = handOver;
+      await compaction.sweep();
+      expect([await isCompacted(moved), await isCompacted(own)]).toEqual([false, true]);
+    });
+  });
+
+  describe('of a device with large reports', () => {
+    /** Text of 3 KB a report. */
+    const values = Object.fromEntries(Array.from({ length: 48 }, (_, n) => [`property${n}`, 'x'.repeat(50)]));
+    const reportLarge = async (device: ReportingDevice, count: number) => {
+      for (let n = 0; n < count; n += 1) await device.report(START + n, { values: { ...values, n } });
+    };
+
+    it('compacts all of them', async () => {
+      const device = await reportingDevice();
+      await reportLarge(device, 900);
+      const compaction = compactionOf(store, clock);
+      record(compaction, device);
+      await compaction.compactBusy();
+      expect(await isCompacted(device)).toBe(true);
+      expect(await device.read('n', START, START + DAY)).toHaveLength(900);
+    });
+
+    it('stops after the current step when the process stops', async () => {
+      const device = await reportingDevice();
+      await reportLarge(device, 900);
+      const history: Store['history'] = {
+        ...store.history,
+        compact(step) {
+          compaction.stop();
+          return store.history.compact(step);
+        },
+      };
+      const compaction = new HistoryCompaction({ store: { history }, clock, log: silent, shards: () => null });
+      record(compaction, device);
+      await compaction.compactBusy();
+      const { version, rows } = await store.history.tail(device.id, 1, 1);
+      expect(version).toBeGreaterThan(0);
+      expect(rows).toHaveLength(1);
+    });
+
+    it('stays due if some remain after 64 MB', async () => {
+      const device = await reportingDevice();
+      const full = 'x'.repeat(1024 * 1024);
+      for (let n = 0; n < 70; n += 1) await device.report(START + n, { values: { full, n } });
+      const compaction = compactionOf(store, clock);
+      record(compaction, device);
+      await compaction.compactBusy();
+      expect(await isCompacted(device)).toBe(false);
+      await compaction.compactBusy();
+      expect(await isCompacted(device)).toBe(true);
+    });
+  });
+});

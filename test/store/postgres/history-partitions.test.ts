@@ -1,0 +1,92 @@
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { dayOf } from '../../../src/domain/history/report-collector.ts';
+import { encodeSegment } from '../../../src/domain/history/segment.ts';
+import type { Statement } from '../../../src/store/postgres/database.ts';
+import { dropPartitions } from '../../../src/store/postgres/history-partitions.ts';
+import { testClock } from '../../support/clock.ts';
+import { compactionOf, DAY, HOUR, MINUTE, ReportingDevice } from '../../support/history-model.ts';
+import { eachDatabase } from '../../support/store.ts';
+
+const START = Date.UTC(2026, 2, 1);
+const TODAY = dayOf(START) + 3;
+const RANGE = { today: TODAY, samplesFrom: TODAY - 7, rollupsFrom: 0 };
+const NOW = START + 3 * DAY + HOUR;
+
+eachDatabase('partitions of the history', (backend) => {
+  let device: ReportingDevice;
+  const store = () => backend().store;
+  const database = () => backend().database;
+  beforeEach(async () => {
+    device = new ReportingDevice(store());
+    await device.register();
+  });
+
+  /** Other suites use the same database. */
+  afterEach(async () => {
+    const later = TODAY + 100;
+    await store().history.dropPartitions({ today: later, samplesFrom: later, rollupsFrom: later }, later * DAY);
+  });
+
+  const partitions = async (table: string): Promise<string[]> => {
+    const rows = await database().read<{ name: string }>({
+      text: `select inhrelid::regclass::text as name from pg_inherits where inhparent = $1::regclass order by 1`,
+      values: [table],
+    });
+    return rows.map(({ name }) => name);
+  };
+  const dayPartition = (table: string) => `${table}_d${dayOf(START)}`;
+
+  /** Drops partitions; `between` runs after the earliest open day was read. */
+  const dropWith = (between: () => Promise<unknown>): Promise<number> => {
+    const read = async <Row extends object>(statement: Statement): Promise<Row[]> => {
+      const rows = await database().read<Row>(statement);
+      if (statement.text.includes('min(open_from)')) await between();
+      return rows;
+    };
+    return dropPartitions(
+      { read, write: (statement) => database().write(statement), transaction: (run) => database().transaction(run) },
+      RANGE,
+      NOW,
+    );
+  };
+
+  it('keep segments of a device that was compacted after the earliest open day was read', async () => {
+    await store().history.makePartitions(dayOf(START));
+    await device.report(START, { values: { level: 1 } }, { time: START + MINUTE, values: { level: 2 } });
+    // Of the day, not merged: the clock has not reached its end.
+    await dropWith(() => compactToEnd(device));
+    expect(await partitions('history_parts')).toContain(dayPartition('history_parts'));
+    expect(await device.read('level', START, START + DAY)).toHaveLength(2);
+    await compactionOf(store(), testClock(NOW)).sweep();
+    await dropWith(async () => {});
+    expect(await partitions('history_parts')).not.toContain(dayPartition('history_parts'));
+    expect(await partitions('samples')).not.toContain(dayPartition('samples'));
+    expect(await device.read('level', START, START + DAY)).toEqual(device.seriesOf('level'));
+  });
+
+  it('keep reports and segments in the default partition until they are compacted and merged', async () => {
+    await device.report(START, { values: { level: 1 } });
+    await dropWith(async () => {});
+    expect(await device.read('level', START, START + DAY)).toHaveLength(1);
+    await dropWith(() => compactToEnd(device));
+    expect(await device.read('level', START, START + DAY)).toHaveLength(1);
+    await compactionOf(store(), testClock(NOW)).sweep();
+    await dropWith(async () => {});
+    const [rest] = await database().read<{ samples: number; parts: number }>({
+      text: `select (select count(*) from samples where device_id = $1) as samples,
+        (select count(*) from history_parts where device_id = $1) as parts`,
+      values: [device.id],
+    });
+    expect(rest).toEqual({ samples: 0, parts: 0 });
+    expect(await device.read('level', START, START + DAY)).toEqual(device.seriesOf('level'));
+  });
+
+  /** Compacts the reports of a device without merging their day. */
+  async function compactToEnd({ id, tenantId, samples }: ReportingDevice): Promise<void> {
+    const { version, rows } = await store().history.tail(id, 1_000, 1_000_000);
+    const to = rows.at(-1)?.version ?? 0;
+    const body = await encodeSegment([...samples]);
+    const segments = [{ property: 'level', day: dayOf(START), samples: samples.length, body }];
+    expect(await store().history.compact({ deviceId: id, tenantId, from: version, to, segments })).toBe(true);
+  }
+});
