@@ -7,11 +7,11 @@ import type { HistoryCompaction } from '../services/history-compaction.ts';
 import type { HistoryStore } from '../store/contract/history.ts';
 
 const CHECK_MS: Milliseconds = 60_000;
-const SWEEP_MS: Milliseconds = 3_600_000;
+const HOUR_MS: Milliseconds = 3_600_000;
 
 interface HistoryUpkeepParts {
   history: Pick<HistoryStore, 'makePartitions' | 'dropPartitions'>;
-  compaction: HistoryCompaction;
+  compaction: Pick<HistoryCompaction, 'compactBusy' | 'sweep' | 'compactedBefore' | 'stop'>;
   retention: HistoryRetention;
   clock: Clock;
   log: Log;
@@ -23,16 +23,22 @@ interface HistoryUpkeepParts {
 export class HistoryUpkeep {
   readonly #parts: HistoryUpkeepParts;
   readonly #timer: NodeJS.Timeout;
-  #sweepAt = 0;
-  #running: Promise<void>;
-  #isRunning = true;
+  readonly #tasks: readonly PeriodicTask[];
+  #hasMadePartitions = false;
 
   constructor(parts: HistoryUpkeepParts) {
+    const { compaction, log } = parts;
     this.#parts = parts;
+    const partitions = new PeriodicTask(log, HOUR_MS, () => this.#makePartitions());
+    this.#tasks = [
+      partitions,
+      new PeriodicTask(log, 0, () => compaction.compactBusy()),
+      new PeriodicTask(log, HOUR_MS, () => compaction.sweep()),
+    ];
     // The partition of the day, before the first report if possible: without one it goes to the default partition.
-    this.#running = this.#run(() => this.#makePartitions());
+    partitions.check();
     this.#timer = setInterval(() => {
-      if (!this.#isRunning) this.#running = this.#run(() => this.#maintain());
+      for (const task of this.#tasks) task.check();
     }, CHECK_MS).unref();
   }
 
@@ -40,7 +46,7 @@ export class HistoryUpkeep {
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     this.#parts.compaction.stop();
-    await this.#running;
+    for (const task of this.#tasks) await task.idle();
   }
 
   /** Drops what has expired by `now`, which is known not to be the time of a wrong clock. */
@@ -58,28 +64,46 @@ export class HistoryUpkeep {
     await history.dropPartitions({ today, samplesFrom, rollupsFrom: today - days.rollups }, compactedBefore);
   }
 
-  async #run(work: () => Promise<void>): Promise<void> {
-    this.#isRunning = true;
-    try {
-      await work();
-    } catch (error) {
-      this.#parts.log.warn({ err: error }, 'history upkeep failed; retrying');
-    } finally {
-      this.#isRunning = false;
-    }
-  }
-
-  async #maintain(): Promise<void> {
-    const { compaction, isLeader } = this.#parts;
-    await compaction.compactBusy();
-    if (performance.now() < this.#sweepAt) return;
-    this.#sweepAt = performance.now() + SWEEP_MS;
-    await compaction.sweep();
-    if (isLeader()) await this.#makePartitions();
-  }
-
   async #makePartitions(): Promise<void> {
-    const { history, clock } = this.#parts;
+    const { history, clock, isLeader } = this.#parts;
+    if (this.#hasMadePartitions && !isLeader()) return;
     await history.makePartitions(dayOf(Math.min(clock.now(), referenceOf(clock))));
+    this.#hasMadePartitions = true;
+  }
+}
+
+/** Work that is repeated `everyMs` after it began, and after a failure at the next check. Its runs do not overlap. */
+class PeriodicTask {
+  readonly #log: Log;
+  readonly #everyMs: Milliseconds;
+  readonly #work: () => Promise<void>;
+  #dueAt = 0;
+  #running: Promise<void> | null = null;
+
+  constructor(log: Log, everyMs: Milliseconds, work: () => Promise<void>) {
+    this.#log = log;
+    this.#everyMs = everyMs;
+    this.#work = work;
+  }
+
+  check(): void {
+    if (this.#running === null && performance.now() >= this.#dueAt) this.#running = this.#run();
+  }
+
+  /** Resolves when it is not running. */
+  async idle(): Promise<void> {
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const dueAt = performance.now() + this.#everyMs;
+    try {
+      await this.#work();
+      this.#dueAt = dueAt;
+    } catch (error) {
+      this.#log.warn({ err: error }, 'history upkeep failed; retrying');
+    } finally {
+      this.#running = null;
+    }
   }
 }

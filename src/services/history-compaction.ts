@@ -86,7 +86,14 @@ export class HistoryCompaction {
     for (const [deviceId, { tenantId }] of due) {
       if (this.#stopped) return;
       this.#reports.delete(deviceId);
-      if (this.#owns(tenantId)) await this.#attempt(deviceId, () => this.#compactReports(deviceId, tenantId));
+      if (!this.#owns(tenantId)) continue;
+      try {
+        await this.#attempt(deviceId, () => this.#compactReports(deviceId, tenantId));
+      } catch (error) {
+        // The store is not available. Behind the others, in case it is not for this device alone.
+        this.#setDue(deviceId, tenantId);
+        throw error;
+      }
     }
   }
 
@@ -191,8 +198,12 @@ export class HistoryCompaction {
       // A tail that ends below both limits has all.
       if (rows.length < MAX_ROWS && bytes < MAX_BYTES) return true;
     }
-    this.#reports.set(deviceId, { tenantId, count: DUE_REPORTS });
+    this.#setDue(deviceId, tenantId);
     return false;
+  }
+
+  #setDue(deviceId: Uuid, tenantId: Uuid): void {
+    this.#reports.set(deviceId, { tenantId, count: DUE_REPORTS });
   }
 
   /** Merges the segments of complete days, one property after another. */

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { shardOf } from '../../src/domain/shards.ts';
 import { HistoryCompaction } from '../../src/services/history-compaction.ts';
-import type { Store } from '../../src/store/contract.ts';
+import { type Store, StoreUnavailable } from '../../src/store/contract.ts';
 import { type TestClock, testClock } from '../support/clock.ts';
 import { compactionOf, DAY, HOUR, ReportingDevice } from '../support/history-model.ts';
 import { MemoryDatabase } from '../support/memory-store/database.ts';
@@ -70,6 +70,27 @@ describe('history compaction', () => {
       await compaction.sweep();
       expect([await isCompacted(moved), await isCompacted(own)]).toEqual([false, true]);
     });
+  });
+
+  it('compacts a device again for which the store was not available', async () => {
+    const devices = [await reportingDevice(), await reportingDevice()] as const;
+    let isAvailable = false;
+    const history: Store['history'] = {
+      ...store.history,
+      compact(step) {
+        if (!isAvailable && step.deviceId === devices[0].id) throw new StoreUnavailable('connection lost');
+        return store.history.compact(step);
+      },
+    };
+    const compaction = new HistoryCompaction({ store: { history }, clock, log: silent, shards: () => null });
+    for (const device of devices) record(compaction, device);
+    await expect(compaction.compactBusy()).rejects.toThrow(StoreUnavailable);
+    await expect(compaction.compactBusy()).rejects.toThrow(StoreUnavailable);
+    expect(await isCompacted(devices[1])).toBe(true);
+    isAvailable = true;
+    await compaction.compactBusy();
+    expect(await isCompacted(devices[0])).toBe(true);
+    expect(compaction.failures).toBe(0);
   });
 
   describe('of a device with large reports', () => {
