@@ -154,7 +154,8 @@ const series = ({ id: deviceId, tenantId }: Reporter, days: number) => ({
 });
 const week = await latencies(async () => {
   const read = await readSamples({ store }, series(first, WEEK_DAYS), 1_000_000);
-  if (!read.ok || read.value.length !== WEEK_DAYS * scale.reports) throw new Error('samples of the week are missing');
+  if (!read.ok || read.value.samples.length !== WEEK_DAYS * scale.reports)
+    throw new Error('samples of the week are missing');
 });
 console.log(`samples of a week of one property: ${formatLatencies(week)}`);
 limit('a week, 99 %', percentile(week, 99), WEEK_P99_MS, 'ms');

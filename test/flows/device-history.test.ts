@@ -101,6 +101,34 @@ it('another tenant does not find the history, and a range or a step that is not 
     expect((await owner.get(`/v1/devices/${id}/history?${query}`)).status, query).toBe(400);
 });
 
+it('a range ends ten minutes from now, and a step may need only so many roll-ups', async () => {
+  const { id, report } = await connected();
+  await report({ level: 1, door: 'open' });
+  await report({ level: 2, door: 'open' }, at.clock.now() + 4 * MINUTE);
+  await report({ level: 3, door: 'closed' }, at.clock.now() + 4 * MINUTE + 1);
+  const latest = at.clock.now() + 10 * MINUTE;
+  const ahead = await read(id, { property: 'level', step: 'raw' });
+  expect(ahead.samples).toHaveLength(3);
+  for (const step of ['raw', 'changes']) {
+    const history = await read(id, { property: 'level', step, to: '9999-12-31T23:59:59Z' });
+    expect(Date.parse(history.to), step).toBeGreaterThanOrEqual(latest);
+    expect(Date.parse(history.to), step).toBeLessThanOrEqual(at.clock.now() + 10 * MINUTE);
+    expect(history).toMatchObject({ samples: { length: 3 }, next_from: null });
+  }
+  const from = ahead.samples[1].at;
+  expect((await read(id, { property: 'door', step: 'changes', from })).samples).toMatchObject([{ value: 'closed' }]);
+  const everything = { property: 'level', from: '1970-01-01T00:00:00Z', to: '9999-12-31T23:59:59Z' };
+  expect((await read(id, everything)).step).toBe('30d');
+  expect((await read(id, { ...everything, step: '99999d' })).points).toMatchObject([{ count: 3 }]);
+  const months = { property: 'level', from: iso(at.clock.now() - 60 * DAY) };
+  const { status, body } = await owner.get(
+    `/v1/devices/${id}/history?${new URLSearchParams({ ...months, step: '59m' })}`,
+  );
+  expect(status).toBe(400);
+  expect(body.errors).toEqual([{ path: 'step', message: expect.stringContaining('multiple of 15m, 1h or 1d') }]);
+  expect((await read(id, { ...months, step: '45m' })).points).not.toEqual([]);
+});
+
 it('over a month samples are rolled up and expire, and the roll-ups stay readable', async () => {
   const { services, clock } = at;
   const registered = await register(owner);

@@ -71,6 +71,13 @@ it('reads the same samples and intervals as computed from all reports, in every 
         const series = device.seriesOf(property);
         const from = START + offset;
         expect(await device.read(property, from, end)).toEqual(device.seriesOf(property, from, end));
+        const lastDay = [
+          Math.max(START, Math.floor(clock.now() / DAY) * DAY),
+          Math.ceil(end / 30_000) * 30_000,
+        ] as const;
+        const sampled = (await device.buckets(property, ...lastDay, 30_000)).buckets;
+        const ofSamples = bucketsOf(series, ...lastDay, 30_000);
+        expect(sampled.map(summaryOf), `${property} of the last day`).toEqual(ofSamples.map(withCloseSum));
         for (const length of [MINUTE, 15 * MINUTE, 2 * HOUR, DAY]) {
           const range = [Math.floor(from / length) * length, Math.ceil(end / length) * length] as const;
           const { buckets } = await device.buckets(property, ...range, length);
@@ -80,7 +87,7 @@ it('reads the same samples and intervals as computed from all reports, in every 
       }
     },
   );
-  await fc.assert(walk, runs(15));
+  await fc.assert(walk, runs(40));
   expectReached(() => expect(Math.min(...Object.values(reached))).toBeGreaterThan(0));
 });
 

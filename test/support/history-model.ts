@@ -74,7 +74,7 @@ export class ReportingDevice {
     const { tenantId, id: deviceId } = this;
     const read = await readSamples({ store: this.#store }, { tenantId, deviceId, property, from, to }, 1_000_000);
     if (!read.ok) throw new Error(read.refusal.detail);
-    return read.value;
+    return read.value.samples;
   }
 
   async buckets(

@@ -6,7 +6,22 @@ export interface NumberSummary {
   count: number;
   min: number;
   max: number;
+  /** `SUM_OVERFLOW` if it cannot be represented as a number. */
   sum: number;
+}
+
+const SUM_OVERFLOW = Number.MAX_VALUE;
+
+/** Once exceeded, it remains so, in whatever order it is added. Infinity has no JSON text. */
+function addSums(one: number, other: number): number {
+  const sum = one + other;
+  return one === SUM_OVERFLOW || other === SUM_OVERFLOW || !Number.isFinite(sum) ? SUM_OVERFLOW : sum;
+}
+
+/** Null if the sum cannot be represented. */
+export function meanOf({ count, min, sum }: NumberSummary): number | null {
+  if (count === 1) return min;
+  return sum === SUM_OVERFLOW ? null : sum / count;
 }
 
 /** The samples of a series in one interval, rolled up. */
@@ -27,6 +42,8 @@ export type State = boolean | string;
 
 /** Number of states whose times are kept for a bucket. */
 export const MAX_STATES = 16;
+/** Number of states of a bucket that is being merged, after which only the longest are kept. */
+const MAX_OPEN_STATES = 512;
 
 /** A text or boolean is a state that lasts until the next sample; a number is none. */
 export const stateOf = (value: SampleValue | null): State | null => (typeof value === 'number' ? null : value);
@@ -70,7 +87,7 @@ function addNumber(numbers: NumberSummary | null, value: number): NumberSummary 
   numbers.count += 1;
   if (value < numbers.min) numbers.min = value;
   if (value > numbers.max) numbers.max = value;
-  numbers.sum += value;
+  numbers.sum = addSums(numbers.sum, value);
   return numbers;
 }
 
@@ -92,7 +109,8 @@ interface OpenBucket extends Omit<Bucket, 'states'> {
 export class BucketMerger {
   readonly #step: Milliseconds;
   readonly #from: EpochMs;
-  readonly #buckets: OpenBucket[] = [];
+  readonly #closed: Bucket[] = [];
+  #open: OpenBucket | null = null;
   /** The state at `#until`. */
   #state: State | null = null;
   /** The end of what has been merged. */
@@ -116,6 +134,7 @@ export class BucketMerger {
       if (numbers !== null) open.numbers = mergeNumbers(open.numbers, numbers);
       open.last = last;
       for (const [state, lasted] of bucket.states) open.times.set(state, (open.times.get(state) ?? 0) + lasted);
+      if (open.times.size > MAX_OPEN_STATES) open.times = new Map(longest(open.times));
       this.#until = Math.max(this.#until, end);
     }
     this.#state = stateOf(last);
@@ -124,7 +143,8 @@ export class BucketMerger {
   /** The buckets; the last state lasts until `until`. */
   finish(until: EpochMs): Bucket[] {
     this.#carry(until);
-    return this.#buckets.map(({ times, ...bucket }) => ({ ...bucket, states: longest(times) }));
+    this.#close();
+    return this.#closed;
   }
 
   /** Adds the current state to all intervals up to `to`. */
@@ -139,11 +159,17 @@ export class BucketMerger {
 
   #at(time: EpochMs): OpenBucket {
     const start = floorTo(time, this.#step);
-    const last = this.#buckets.at(-1);
-    if (last?.start === start) return last;
-    const open: OpenBucket = { start, count: 0, numbers: null, last: null, head: 0, times: new Map() };
-    this.#buckets.push(open);
-    return open;
+    if (this.#open?.start === start) return this.#open;
+    this.#close();
+    this.#open = { start, count: 0, numbers: null, last: null, head: 0, times: new Map() };
+    return this.#open;
+  }
+
+  #close(): void {
+    if (this.#open === null) return;
+    const { times, ...bucket } = this.#open;
+    this.#closed.push({ ...bucket, states: longest(times) });
+    this.#open = null;
   }
 }
 
@@ -154,5 +180,5 @@ const mergeNumbers = (one: NumberSummary | null, other: NumberSummary): NumberSu
         count: one.count + other.count,
         min: Math.min(one.min, other.min),
         max: Math.max(one.max, other.max),
-        sum: one.sum + other.sum,
+        sum: addSums(one.sum, other.sum),
       };

@@ -1,13 +1,15 @@
 import { z } from 'zod';
-import { type Bucket, floorTo } from '../../domain/history/bucket.ts';
+import { type Bucket, floorTo, meanOf } from '../../domain/history/bucket.ts';
 import { DAY_MS } from '../../domain/history/report-collector.ts';
 import { retentionOf } from '../../domain/history/retention.ts';
+import { rollupSteps } from '../../domain/history/rollup.ts';
 import { MAX_PROPERTY_LENGTH, type Sample } from '../../domain/history/sample.ts';
 import { chooseStep, readStep, rollupFor } from '../../domain/history/step.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { EpochMs, Milliseconds } from '../../domain/values.ts';
+import { MAX_DEVICE_SKEW_MS } from '../../store/contract/history.ts';
 import { idOf, isoTime, timeInput } from '../inputs.ts';
 import { type Answer, type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { tierOf } from '../quota-checks.ts';
@@ -18,6 +20,10 @@ import { readBuckets, readSamples, type SeriesRequest } from './series-reader.ts
 const MAX_POINTS = 10_000;
 /** The longest range that is computed from samples. */
 const MAX_SAMPLED_MS: Milliseconds = 2 * DAY_MS;
+/** The longest range of samples of an answer: several statements read it. */
+const MAX_PAGE_MS: Milliseconds = 31 * DAY_MS;
+/** Stored roll-ups that an answer is computed from. */
+const MAX_ROLLUPS = 50_000;
 const DEFAULT_RANGE_MS: Milliseconds = DAY_MS;
 
 const aggregates = ['min', 'max', 'mean', 'last', 'count', 'states'] as const;
@@ -47,7 +53,7 @@ const point = z
     count: z.int().nullable().meta({ description: 'Number of samples; 0 if a state lasted without one' }),
     min: z.number().nullable(),
     max: z.number().nullable(),
-    mean: z.number().nullable(),
+    mean: z.number().nullable().meta({ description: 'Null without numbers, or if their sum is too large' }),
     last: value.nullable(),
     states: z.array(stateTime).nullable().meta({ description: 'How long each text or boolean lasted' }),
   })
@@ -67,9 +73,9 @@ const history = z
     points: z.array(point).nullable().meta({
       description: 'Otherwise; intervals without a sample and a state are left out',
     }),
-    next_from: isoTime
-      .nullable()
-      .meta({ description: `\`from\` of the next request, if there are over ${MAX_POINTS} samples` }),
+    next_from: isoTime.nullable().meta({
+      description: `\`from\` of the next request, if the range has over ${MAX_POINTS} samples or is over 31 days`,
+    }),
   })
   .meta({ id: 'DeviceHistory' });
 
@@ -78,8 +84,10 @@ const input = z.strictObject({
   property: z.string().min(1).max(MAX_PROPERTY_LENGTH).meta({
     description: 'The path of a property of the state, as `climate.temperature`; a dot in a name is written `\\.`',
   }),
-  from: timeInput.optional().meta({ description: 'Default: 24 hours before `to`' }),
-  to: timeInput.optional().meta({ description: 'Exclusive. Default: now' }),
+  from: timeInput.optional().meta({ description: 'Default: 24 hours before `to`, or before now if that is earlier' }),
+  to: timeInput.optional().meta({
+    description: 'Exclusive. Default, and at most: ten minutes from now, as the clock of a device may be ahead',
+  }),
   step: z
     .string()
     .regex(/^(?:raw|changes|[1-9]\d{0,4}[smhd])$/)
@@ -148,19 +156,25 @@ async function rangeOf(
   given: z.infer<typeof input>,
 ): Promise<Outcome<Range>> {
   const now = services.clock.now();
-  const to = given.to === undefined ? now : Date.parse(given.to);
-  const from = given.from === undefined ? to - DEFAULT_RANGE_MS : Date.parse(given.from);
-  if (from < 0 || from >= to) return invalid('from', 'must be before `to`, and not before 1970');
+  // No sample has a later time.
+  const latest = now + MAX_DEVICE_SKEW_MS;
+  const to = given.to === undefined ? latest : Math.min(Date.parse(given.to), latest);
+  const from = given.from === undefined ? Math.min(to, now) - DEFAULT_RANGE_MS : Date.parse(given.from);
+  if (from < 0 || from >= to) return invalid('from', 'must be before `to` and not in the future, and not before 1970');
   const tier = await tierOf(services, tenantOf(caller));
   const days = retentionOf(services.settings.historyRetention, tier);
   const samplesFrom = now - days.samples * DAY_MS;
   const step = given.step ?? chooseStep(from, to, samplesFrom);
-  if (step === 'raw' || step === 'changes') return done({ from: Math.max(from, samplesFrom), to, now, step });
+  if (step === 'raw' || step === 'changes')
+    return done({ from: Math.min(Math.max(from, samplesFrom), to), to, now, step });
   const length = readStep(step);
-  const isSampled = rollupFor(length) === null;
+  const rollup = rollupFor(length);
+  const isSampled = rollup === null;
   if ((to - from) / length > MAX_POINTS) return invalid('step', `must divide the range into ${MAX_POINTS} at most`);
   if (isSampled && to - from > MAX_SAMPLED_MS)
     return invalid('step', 'must be a multiple of a minute for a range of over two days');
+  if (rollup !== null && (to - from) / rollupSteps[rollup] > MAX_ROLLUPS)
+    return invalid('step', 'must be a multiple of 15m, 1h or 1d for a range of this length');
   const retained = isSampled ? samplesFrom : now - days.rollups * DAY_MS;
   // A stored interval cannot be divided.
   const end = floorTo(to + length - 1, length);
@@ -184,10 +198,13 @@ async function samplesAnswer(
   request: SeriesRequest & Range,
   step: 'raw' | 'changes',
 ): Promise<HistoryAnswer> {
-  const read = await readSamples(services, request, MAX_POINTS);
+  const { from, to } = request;
+  const end = Math.min(to, from + MAX_PAGE_MS);
+  const read = await readSamples(services, { ...request, to: end }, MAX_POINTS);
   if (!read.ok) return read;
-  const { page, next } = pageOf(read.value);
-  const samples = step === 'raw' ? page : page.filter((one, n) => n === 0 || one.value !== page[n - 1]?.value);
+  const { page, next = end < to ? end : null } = pageOf(read.value.samples);
+  const isChange = ({ value }: Sample, n: number): boolean => value !== (page[n - 1]?.value ?? read.value.before);
+  const samples = step === 'raw' ? page : page.filter(isChange);
   return answer(request, {
     source: 'samples',
     samples: samples.map((one) => ({
@@ -199,9 +216,9 @@ async function samplesAnswer(
 }
 
 /** The first `MAX_POINTS` samples. Those with the same time are not divided, so that `next_from` neither skips nor repeats one. */
-function pageOf(samples: readonly Sample[]): { page: readonly Sample[]; next: EpochMs | null } {
+function pageOf(samples: readonly Sample[]): { page: readonly Sample[]; next?: EpochMs } {
   const next = samples[MAX_POINTS]?.time;
-  if (next === undefined) return { page: samples, next: null };
+  if (next === undefined) return { page: samples };
   const page = samples.slice(0, MAX_POINTS).filter(({ time }) => time < next);
   if (page.length > 0) return { page, next };
   return { page: samples.filter(({ time }) => time === next), next: next + 1 };
@@ -230,7 +247,7 @@ function pointOf(
     count: shown.has('count') ? count : null,
     min: shown.has('min') && numbers ? numbers.min : null,
     max: shown.has('max') && numbers ? numbers.max : null,
-    mean: shown.has('mean') && numbers ? numbers.sum / numbers.count : null,
+    mean: shown.has('mean') && numbers ? meanOf(numbers) : null,
     last: shown.has('last') ? last : null,
     states: shown.has('states') ? states.map(([state, ms]) => ({ state, ms })) : null,
   };

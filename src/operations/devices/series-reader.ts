@@ -6,6 +6,7 @@ import {
   bySampleOrder,
   pathNamesOf,
   type Sample,
+  type SampleValue,
   type StoredReport,
   sampleValueAt,
 } from '../../domain/history/sample.ts';
@@ -18,6 +19,8 @@ import type { Services } from '../operation.ts';
 
 /** Bytes of reports that are parsed before other work gets its turn. */
 const BYTES_PER_TURN = 128 * 1024;
+/** Days that one statement reads at most: all their compressed samples are in memory. */
+const MAX_READ_DAYS = 7;
 
 export interface SeriesRequest {
   tenantId: Uuid;
@@ -28,48 +31,41 @@ export interface SeriesRequest {
   to: EpochMs;
 }
 
-/** The samples of the range that are retained, in their order, and one more than `limit` at least if there are more. */
+export interface SampleSeries {
+  /** In their order. */
+  samples: Sample[];
+  /** Of the last sample before the range; null without one. */
+  before: SampleValue | null;
+}
+
+/** The samples of the range that are retained, and one more than `limit` at least if there are more. */
 export async function readSamples(
   services: Pick<Services, 'store'>,
   request: SeriesRequest,
   limit: number,
-): Promise<Outcome<Sample[]>> {
+): Promise<Outcome<SampleSeries>> {
   const { from, to } = request;
   const samples: Sample[] = [];
+  let before: SampleValue | null = null;
+  const first = dayOf(from);
   const last = dayOf(to - 1);
-  // More days at a time, up to a week, as long as they have few samples.
-  for (
-    let day = dayOf(from), days = 1;
-    day <= last && samples.length <= limit;
-    day += days, days = Math.min(2 * days, 7)
-  ) {
-    const read = await readDays(services, request, { from: day, to: Math.min(day + days - 1, last) });
+  // More days at a time, as most devices report seldom.
+  for (let day = first, count = 1; day <= last; day += count, count = Math.min(2 * count, MAX_READ_DAYS)) {
+    const range = { from: day, to: Math.min(day + count - 1, last) };
+    const read = await readSeries(services, request, range, null);
     if (!read.ok) return read;
-    for (const sample of read.value.samples) if (sample.time >= from && sample.time < to) samples.push(sample);
+    for (const one of read.value.days) {
+      if (one < first) before = (await read.value.bucketsOf(one, DAY_MS, to)).at(-1)?.last ?? null;
+      if (one < day) continue;
+      for (const sample of await read.value.samplesOf(one)) {
+        if (sample.time < from) before = sample.value;
+        else if (sample.time < to) samples.push(sample);
+      }
+      if (samples.length > limit) return done({ samples, before });
+      await nextTurn();
+    }
   }
-  return done(samples);
-}
-
-/** All samples of the days, in their order. */
-async function readDays(
-  { store }: Pick<Services, 'store'>,
-  { tenantId, deviceId, property }: SeriesRequest,
-  range: SeriesRange,
-): Promise<Outcome<{ samples: Sample[]; before: SeriesRows['before'] }>> {
-  const rows = await store.history.series(tenantId, deviceId, property, range, null);
-  if (!rows.complete) return BEING_COMPACTED;
-  const samples: Sample[] = [];
-  const put = (sample: Sample): void => {
-    const day = dayOf(sample.time);
-    if (day >= range.from && day <= range.to) samples.push(sample);
-  };
-  for (const { day, body } of [...rows.days, ...rows.parts]) {
-    if (day < range.from) continue;
-    for (const sample of decodeSegment(body)) put(sample);
-    await nextTurn();
-  }
-  for (const sample of await samplesOfReports(rows.tail, property)) put(sample);
-  return done({ samples: samples.sort(bySampleOrder), before: rows.before });
+  return done({ samples, before });
 }
 
 /** Source of a range: `samples`, or the roll-ups of a step. */
@@ -82,30 +78,20 @@ export async function readBuckets(
   step: Milliseconds,
   until: EpochMs,
 ): Promise<Outcome<{ source: SeriesSource; buckets: Bucket[] }>> {
-  const { tenantId, deviceId, property, from, to } = request;
-  const range = { from: dayOf(from), to: dayOf(to - 1) };
+  const { from, to } = request;
   const source = rollupFor(step);
+  const length = source === null ? step : rollupSteps[source];
+  const read = await readSeries(services, request, { from: dayOf(from), to: dayOf(to - 1) }, source);
+  if (!read.ok) return read;
   const merger = new BucketMerger(step, from);
-  if (source === null) {
-    const read = await readDays(services, request, range);
-    if (!read.ok) return read;
-    const { samples, before } = read.value;
-    for (const bucket of [...dailyBuckets(before), ...rollUp(samples, step, until)])
-      if (bucket.start < to) merger.add(bucket, Math.min(bucket.start + step, until));
-    return done({ source: 'samples', buckets: merger.finish(until) });
-  }
-  const rows = await services.store.history.series(tenantId, deviceId, property, range, source);
-  if (!rows.complete) return BEING_COMPACTED;
-  const length = rollupSteps[source];
-  const days = await mergedDays(rows, source);
-  for (const [day, samples] of await unmergedDays(services, request, rows)) {
-    days.set(day, rollUp(samples, length, until));
+  for (const day of read.value.days) {
+    // An interval may continue on the next day, whose samples end the last state of this one.
+    const end = Math.min(until, (day + 1) * DAY_MS);
+    for (const bucket of await read.value.bucketsOf(day, length, end))
+      if (bucket.start < to) merger.add(bucket, Math.min(bucket.start + length, end));
     await nextTurn();
   }
-  for (const [, buckets] of [...days].sort(([one], [other]) => one - other)) {
-    for (const bucket of buckets) if (bucket.start < to) merger.add(bucket, Math.min(bucket.start + length, until));
-  }
-  return done({ source, buckets: merger.finish(until) });
+  return done({ source: source ?? 'samples', buckets: merger.finish(until) });
 }
 
 const BEING_COMPACTED = refuse(
@@ -113,67 +99,120 @@ const BEING_COMPACTED = refuse(
   'The device has reported more than can be read at once. Retry in a minute.',
 );
 
-const dailyBuckets = (before: SeriesRows['before']): Bucket[] =>
-  before === null ? [] : decodeRollup(before.body, before.day * DAY_MS, rollupSteps['1d']);
-
-/** The buckets of each day whose roll-ups are stored. The day before the range has the state at its start. */
-async function mergedDays({ days, before }: SeriesRows, source: RollupStep): Promise<Map<number, Bucket[]>> {
-  const buckets = new Map<number, Bucket[]>();
-  if (before !== null) buckets.set(before.day, dailyBuckets(before));
-  let decoded = 0;
-  for (const { day, body } of days) {
-    buckets.set(day, decodeRollup(body, day * DAY_MS, rollupSteps[source]));
-    decoded += 1;
-    if (decoded % 50 === 0) await nextTurn();
-  }
-  return buckets;
-}
-
-/** All samples of each day with samples that are not merged, in their order. */
-async function unmergedDays(
+/** `source` null: samples. */
+async function readSeries(
   { store }: Pick<Services, 'store'>,
-  { deviceId, property, to }: SeriesRequest,
-  rows: SeriesRows,
-): Promise<Map<number, Sample[]>> {
-  const later = new Map<number, (Pick<StoredSegment, 'part'> & { samples: Sample[] })[]>();
-  const put = (day: number, part: number, samples: Sample[]): void => {
-    if (day <= dayOf(to - 1)) later.set(day, [...(later.get(day) ?? []), { part, samples }]);
-  };
-  for (const { day, part, body } of rows.parts) {
-    put(day, part, decodeSegment(body));
-    await nextTurn();
-  }
-  for (const row of rows.tail) {
-    for (const sample of await samplesOfReports([row], property)) put(dayOf(sample.time), row.version, [sample]);
-  }
-  const days = new Map<number, Sample[]>();
-  for (const [day, added] of later) {
-    const isMerged = rows.days.some((one) => one.day === day) || rows.before?.day === day;
-    // Read after the rest: it may have been merged again since, with samples that were read before.
-    const merged = isMerged ? await store.history.segments(deviceId, property, day) : [];
-    const known = Math.max(0, ...merged.map(({ part }) => part));
-    const samples = [
-      ...merged.flatMap(({ body }) => decodeSegment(body)),
-      ...added.filter(({ part }) => part > known).flatMap((one) => one.samples),
-    ];
-    days.set(day, samples.sort(bySampleOrder));
-  }
-  return days;
+  { tenantId, deviceId, property }: SeriesRequest,
+  range: SeriesRange,
+  source: RollupStep | null,
+): Promise<Outcome<SeriesDays>> {
+  const rows = await store.history.series(tenantId, deviceId, property, range, source);
+  if (!rows.complete) return BEING_COMPACTED;
+  const unmerged = await unmergedOf(rows, property, range.to);
+  const segments = (day: number) => store.history.segments(deviceId, property, day);
+  return done(new SeriesDays({ rows, unmerged, range, source, segments }));
 }
 
-async function samplesOfReports(rows: readonly ReportRow[], property: string): Promise<Sample[]> {
+/** The samples of a day that are not merged. */
+interface UnmergedDay {
+  parts: StoredSegment[];
+  /** From reports that are not compacted. */
+  reported: { version: number; sample: Sample }[];
+}
+
+/** By day, up to the day `last`. */
+async function unmergedOf(rows: SeriesRows, property: string, last: number): Promise<Map<number, UnmergedDay>> {
+  const byDay = new Map<number, UnmergedDay>();
+  const on = (day: number): UnmergedDay => {
+    const known = byDay.get(day) ?? { parts: [], reported: [] };
+    byDay.set(day, known);
+    return known;
+  };
+  for (const part of rows.parts) on(part.day).parts.push(part);
+  await forEachReported(rows.tail, property, (sample, version) => {
+    const day = dayOf(sample.time);
+    if (day <= last) on(day).reported.push({ version, sample });
+  });
+  return byDay;
+}
+
+interface SeriesParts {
+  rows: SeriesRows;
+  unmerged: ReadonlyMap<number, UnmergedDay>;
+  range: SeriesRange;
+  /** The roll-ups that `rows` has; null: samples. */
+  source: RollupStep | null;
+  segments(day: number): Promise<StoredSegment[]>;
+}
+
+/** The series of a property as of one moment, by day. Each day is decoded on its own, to limit the memory of a read. */
+class SeriesDays {
+  /** The days with samples, in their order: those of the range after the last one before it. */
+  readonly days: readonly number[];
+  readonly #parts: SeriesParts;
+  /** The merged days of the range: samples or roll-ups. */
+  readonly #merged: ReadonlyMap<number, StoredSegment>;
+
+  constructor(parts: SeriesParts) {
+    const { rows, unmerged, range } = parts;
+    this.#parts = parts;
+    this.#merged = new Map(rows.days.map((one) => [one.day, one]));
+    const earlier = rows.before === null ? [] : [rows.before.day];
+    const days = [...new Set([...earlier, ...this.#merged.keys(), ...unmerged.keys()])];
+    const last = Math.max(...days.filter((day) => day < range.from));
+    this.days = days.filter((day) => day >= Math.min(last, range.from)).sort((one, other) => one - other);
+  }
+
+  /** The roll-ups of a day: those stored, or of its samples, with intervals of `step` until `end`. */
+  async bucketsOf(day: number, step: Milliseconds, end: EpochMs): Promise<Bucket[]> {
+    const { rows, unmerged, source } = this.#parts;
+    if (!unmerged.has(day)) {
+      if (rows.before?.day === day) return decodeRollup(rows.before.body, day * DAY_MS, rollupSteps['1d']);
+      const stored = this.#merged.get(day);
+      if (source !== null && stored !== undefined) return decodeRollup(stored.body, day * DAY_MS, rollupSteps[source]);
+    }
+    return rollUp(await this.samplesOf(day), step, end);
+  }
+
+  /** All samples of a day, in their order. */
+  async samplesOf(day: number): Promise<Sample[]> {
+    const merged = await this.#mergedSamples(day);
+    const known = Math.max(0, ...merged.map(({ part }) => part));
+    const { parts, reported } = this.#parts.unmerged.get(day) ?? { parts: [], reported: [] };
+    const samples: Sample[] = [];
+    for (const { body } of [...merged, ...parts.filter(({ part }) => part > known)]) {
+      for (const sample of decodeSegment(body)) samples.push(sample);
+      await nextTurn();
+    }
+    for (const { version, sample } of reported) if (version > known) samples.push(sample);
+    return samples.sort(bySampleOrder);
+  }
+
+  async #mergedSamples(day: number): Promise<StoredSegment[]> {
+    const { rows, source, segments } = this.#parts;
+    const stored = this.#merged.get(day);
+    if (stored !== undefined && source === null) return [stored];
+    // Read after the rest: it may have been merged again since, with samples that were read before.
+    return stored !== undefined || rows.before?.day === day ? segments(day) : [];
+  }
+}
+
+/** Calls `visit` for each sample of a property in reports that are not compacted. */
+async function forEachReported(
+  rows: readonly ReportRow[],
+  property: string,
+  visit: (sample: Sample, version: number) => void,
+): Promise<void> {
   const names = pathNamesOf(property);
-  const samples: Sample[] = [];
   let bytes = 0;
-  for (const { text } of rows) {
+  for (const { text, version } of rows) {
     for (const [at, time, sequence, report] of JSON.parse(text) as StoredReport[]) {
       const value = sampleValueAt(report, names);
-      if (value !== undefined) samples.push({ time, at, sequence, value });
+      if (value !== undefined) visit({ time, at, sequence, value }, version);
     }
     bytes += text.length;
     if (bytes < BYTES_PER_TURN) continue;
     bytes = 0;
     await nextTurn();
   }
-  return samples;
 }

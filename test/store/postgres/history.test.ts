@@ -29,10 +29,14 @@ eachStore('history of devices', (backend) => {
   const expectAll = async (to: number) => {
     for (const property of ['level', 'on']) {
       expect(await device.read(property, START, to)).toEqual(device.seriesOf(property));
-      for (const step of [7 * MINUTE, 15 * MINUTE, HOUR, DAY]) {
-        const { buckets } = await device.buckets(property, START, to, step);
-        expect(buckets.map(summaryOf), `${property} ${step}`).toEqual(
-          bucketsOf(device.seriesOf(property), START, to, step),
+      const hours = [START, START + DAY - HOUR, START + DAY].flatMap((from) =>
+        [30_000, MINUTE].map((step) => ({ from, end: from + HOUR, step })),
+      );
+      const wholes = [7 * MINUTE, 15 * MINUTE, HOUR, DAY].map((step) => ({ from: START, end: to, step }));
+      for (const { from, end, step } of [...hours, ...wholes]) {
+        const { buckets } = await device.buckets(property, from, end, step);
+        expect(buckets.map(summaryOf), `${property} ${step} ${from}`).toEqual(
+          bucketsOf(device.seriesOf(property), from, end, step),
         );
       }
     }

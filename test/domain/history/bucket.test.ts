@@ -1,0 +1,34 @@
+import { expect, it } from 'vitest';
+import { BucketMerger, MAX_STATES, meanOf, type NumberSummary, rollUp } from '../../../src/domain/history/bucket.ts';
+import { decodeRollup, encodeRollup } from '../../../src/domain/history/rollup.ts';
+import type { SampleValue } from '../../../src/domain/history/sample.ts';
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const START = Date.UTC(2026, 2, 1);
+
+const samplesOf = (values: readonly SampleValue[], apart: number) =>
+  values.map((value, n) => ({ time: START + n * apart, at: START, sequence: n + 1, value }));
+
+it('a sum beyond the range of a number has no mean, also after it was stored and merged', async () => {
+  const buckets = rollUp(samplesOf([1e308, 1e308, -1e308, 4, 5, 6], 20_000), MINUTE);
+  const stored = decodeRollup(await encodeRollup(START, MINUTE, buckets), START, MINUTE);
+  expect(stored).toEqual(buckets);
+  expect(stored.map(({ numbers }) => meanOf(numbers as NumberSummary))).toEqual([null, 5]);
+  const merger = new BucketMerger(HOUR, START);
+  for (const bucket of stored) merger.add(bucket, bucket.start + MINUTE);
+  const [merged] = merger.finish(START + HOUR);
+  expect(merged?.numbers).toMatchObject({ count: 6, min: -1e308, max: 1e308 });
+  expect(meanOf(merged?.numbers as NumberSummary)).toBeNull();
+  expect(meanOf({ count: 1, min: 1e308, max: 1e308, sum: 1e308 })).toBe(1e308);
+});
+
+it('a merged interval names the longest states, and keeps the time of all', () => {
+  const merger = new BucketMerger(HOUR, START);
+  const values = Array.from({ length: 3_600 }, (_, n) => (n % 4 === 0 ? 'idle' : `state ${n}`));
+  for (const bucket of rollUp(samplesOf(values, 1_000), MINUTE)) merger.add(bucket, bucket.start + MINUTE);
+  const [merged] = merger.finish(START + HOUR);
+  expect(merged?.states).toHaveLength(MAX_STATES + 1);
+  expect(merged?.states[0]).toEqual(['idle', 900_000]);
+  expect(merged?.states.reduce((sum, [, lasted]) => sum + lasted, 0)).toBe(HOUR);
+});

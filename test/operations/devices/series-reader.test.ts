@@ -1,0 +1,100 @@
+import { expect, it } from 'vitest';
+import { dayOf } from '../../../src/domain/history/report-collector.ts';
+import { encodeSegment } from '../../../src/domain/history/segment.ts';
+import { readBuckets, readSamples } from '../../../src/operations/devices/series-reader.ts';
+import type { SeriesRows } from '../../../src/store/contract/history.ts';
+import { testClock } from '../../support/clock.ts';
+import { bucketsOf, compactionOf, DAY, HOUR, MINUTE, ReportingDevice, summaryOf } from '../../support/history-model.ts';
+import { MemoryDatabase } from '../../support/memory-store/database.ts';
+import { openMemoryStore } from '../../support/memory-store/store.ts';
+
+const START = Date.UTC(2026, 2, 1);
+
+/** A store whose series are `rows`, and the number of times it was read. */
+function storeOf(rows: (from: number, to: number) => Partial<SeriesRows>) {
+  const store = openMemoryStore(new MemoryDatabase());
+  const read = { statements: 0 };
+  const series: typeof store.history.series = async (_tenant, _device, _property, { from, to }) => {
+    read.statements += 1;
+    return { days: [], before: null, parts: [], tail: [], complete: true, ...rows(from, to) };
+  };
+  return { services: { store: { ...store, history: { ...store.history, series, segments: async () => [] } } }, read };
+}
+
+const request = { tenantId: 't', deviceId: 'd', property: 'level', from: START, to: START + DAY };
+
+/** How often other work had its turn until `work` was done. */
+async function turnsDuring(work: Promise<unknown>): Promise<number> {
+  let turns = 0;
+  let isDone = false;
+  const count = (): void => {
+    turns += 1;
+    if (!isDone) setImmediate(count);
+  };
+  setImmediate(count);
+  await work.finally(() => {
+    isDone = true;
+  });
+  return turns;
+}
+
+it('gives other work its turn while it parses reports that are not compacted', async () => {
+  const tail = Array.from({ length: 40_000 }, (_, n) => ({
+    version: n + 1,
+    text: JSON.stringify([[START + n, START + n, n + 1, { level: n % 10, note: 'x'.repeat(50) }]]),
+  }));
+  const bytes = tail.reduce((sum, { text }) => sum + text.length, 0);
+  const { services } = storeOf(() => ({ tail }));
+  const buckets = readBuckets(services, request, MINUTE, request.to);
+  expect(await turnsDuring(buckets)).toBeGreaterThan(bytes / (256 * 1024));
+  expect(await buckets).toMatchObject({ ok: true, value: { buckets: [{ count: 40_000 }] } });
+  const samples = readSamples(services, request, 100_000);
+  expect(await turnsDuring(samples)).toBeGreaterThan(bytes / (256 * 1024));
+  expect(await samples).toMatchObject({ ok: true, value: { samples: { length: 40_000 } } });
+});
+
+it('decodes no more days of samples than an answer needs', async () => {
+  const bodies = new Map<number, Uint8Array>();
+  for (let day = dayOf(START); day < dayOf(START) + 8; day += 1) {
+    const samples = Array.from({ length: 100 }, (_, n) => ({ time: day * DAY + n, at: day * DAY + n, sequence: n }));
+    bodies.set(day, await encodeSegment(samples.map((one) => ({ ...one, value: one.sequence }))));
+  }
+  const { services, read } = storeOf((from, to) => ({
+    days: [...bodies].filter(([day]) => day >= from && day <= to).map(([day, body]) => ({ day, part: 1, body })),
+  }));
+  const result = await readSamples(services, { ...request, to: START + 8 * DAY }, 250);
+  expect(result).toMatchObject({ ok: true, value: { samples: { length: 300 } } });
+  expect(read.statements).toBe(2);
+});
+
+it('takes the state at the start of a range from an earlier day, wherever its samples are stored', async () => {
+  const store = openMemoryStore(new MemoryDatabase());
+  const clock = testClock(START);
+  const device = new ReportingDevice(store);
+  await device.register();
+  const from = START + 2 * DAY;
+  const expectState = async (state: string) => {
+    for (const step of [30_000, 90_000, MINUTE, 15 * MINUTE]) {
+      const to = from + HOUR;
+      const { buckets } = await device.buckets('door', from, to, step);
+      expect(buckets.map(summaryOf), `${step}`).toEqual(bucketsOf(device.seriesOf('door'), from, to, step));
+      expect(buckets[0]?.states, `${step}`).toEqual([[state, step]]);
+    }
+    const { id: deviceId, tenantId } = device;
+    const read = await readSamples({ store }, { deviceId, tenantId, property: 'door', from, to: from + HOUR }, 10);
+    expect(read).toMatchObject({ ok: true, value: { samples: [], before: state } });
+  };
+  await device.report(START + HOUR, { values: { door: 'closed' } });
+  await expectState('closed');
+  clock.set(START + DAY + HOUR);
+  await compactionOf(store, clock).sweep();
+  await expectState('closed');
+  await device.report(START + DAY + 15 * HOUR, { values: { door: 'open' } });
+  await expectState('open');
+  // A late sample of a merged day is not the last one.
+  await device.report(START + DAY + 16 * HOUR, { time: START + 2 * HOUR, values: { door: 'ajar' } });
+  await expectState('open');
+  clock.set(from + HOUR);
+  await compactionOf(store, clock).sweep();
+  await expectState('open');
+});
