@@ -129,6 +129,20 @@ it('a range ends ten minutes from now, and a step may need only so many roll-ups
   expect((await read(id, { ...months, step: '45m' })).points).not.toEqual([]);
 });
 
+it('a GraphQL document reads few histories, as each may be long', async () => {
+  const { id, report } = await connected();
+  await report({ level: 1 });
+  const history = `deviceHistory(id: "${id}", property: "level", step: "1h") {
+    points { at count min max mean last states { state ms } } }`;
+  const post = (aliases: string[]) =>
+    owner.post('/graphql', { query: `{ ${aliases.map((alias) => `${alias}: ${history}`).join(' ')} }` });
+  const one = await post(['a']);
+  expect(one.body.data.a.points).toMatchObject([{ count: 1, min: 1 }]);
+  const two = await post(['a', 'b']);
+  expect(two.status).toBe(400);
+  expect(two.body.errors[0].message).toContain('points');
+});
+
 it('over a month samples are rolled up and expire, and the roll-ups stay readable', async () => {
   const { services, clock } = at;
   const registered = await register(owner);

@@ -92,12 +92,20 @@ function addNumber(numbers: NumberSummary | null, value: number): NumberSummary 
 }
 
 /** The longest states, longest first, and the total of the others. */
-function longest(times: ReadonlyMap<State | null, Milliseconds>): StateTime[] {
+function longest(times: ReadonlyMap<State | null, Milliseconds>, limit = MAX_STATES): StateTime[] {
   const others = times.get(null) ?? 0;
   const named = [...times].filter(([state]) => state !== null);
   named.sort(([one, a], [other, b]) => b - a || (String(one) < String(other) ? -1 : 1));
-  const rest = named.slice(MAX_STATES).reduce((sum, [, lasted]) => sum + lasted, others);
-  return rest === 0 ? named.slice(0, MAX_STATES) : [...named.slice(0, MAX_STATES), [null, rest]];
+  const rest = named.slice(limit).reduce((sum, [, lasted]) => sum + lasted, others);
+  return rest === 0 ? named.slice(0, limit) : [...named.slice(0, limit), [null, rest]];
+}
+
+/** Buckets with so many states in total that each has its longest ones; each keeps one, and that of the others, at least. */
+export function limitStates(buckets: readonly Bucket[], limit: number): readonly Bucket[] {
+  const total = buckets.reduce((sum, { states }) => sum + states.length, 0);
+  if (total <= limit) return buckets;
+  const each = Math.max(1, Math.floor(limit / buckets.length) - 1);
+  return buckets.map((bucket) => ({ ...bucket, states: longest(new Map(bucket.states), each) }));
 }
 
 /** A bucket that is being merged. */

@@ -38,7 +38,8 @@ interface CostParts {
 
 /**
  * Cost of a valid operation in points: 1 for each field of each entry that it may return, plus 10 for each query field, 100
- * for each mutation field and 2,000 for each introspection field. A list without a limit counts as 10 entries.
+ * for each mutation field and 2,000 for each introspection field. A list without a limit counts as 10 entries, unless it is
+ * mostly longer or shorter.
  */
 export const costOf = (operation: OperationDefinitionNode, parts: CostParts): number =>
   new OperationCost(operation, parts).total();

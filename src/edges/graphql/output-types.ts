@@ -36,6 +36,11 @@ const scalarTypes = {
 
 /** Length that the cost calculation assumes for a list without a limit (operation-cost.ts). */
 export const ASSUMED_ENTRIES = 10;
+/** Of lists that are mostly longer or shorter, by type and member. */
+const assumedLengths: Readonly<Record<string, Readonly<Record<string, number>>>> = {
+  DeviceHistory: { samples: 500, points: 500 },
+  HistoryPoint: { states: 2 },
+};
 
 /** Output types, built from the operations' output schemas. A named type is built once, when an operation first uses it. */
 export class OutputTypes {
@@ -128,15 +133,19 @@ export class OutputTypes {
         description: member.about,
         // Members with the same name use the library's default resolver, which costs less.
         ...(name !== member.name && { resolve: (source) => source[member.name] }),
-        extensions: { ...extensionsOf(member) },
+        extensions: { ...extensionsOf(member, place) },
       };
     }
     return fields;
   }
 }
 
-const extensionsOf = ({ name, shape }: ShapeMember): FieldCosts & LeafExtension =>
-  shape.kind === 'list' ? { assumedEntries: ASSUMED_ENTRIES } : shape.kind === 'object' ? {} : { leafMember: name };
+const extensionsOf = ({ name, shape }: ShapeMember, type: string): FieldCosts & LeafExtension =>
+  shape.kind === 'list'
+    ? { assumedEntries: assumedLengths[type]?.[name] ?? ASSUMED_ENTRIES }
+    : shape.kind === 'object'
+      ? {}
+      : { leafMember: name };
 
 /** A timestamp object, as tenant records have it (contract §2); in GraphQL it is a `DateTime` like any other time. */
 const isTimestamp = ({ shape }: ShapeMember): boolean =>

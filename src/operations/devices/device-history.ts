@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Bucket, floorTo, meanOf } from '../../domain/history/bucket.ts';
+import { type Bucket, floorTo, limitStates, meanOf } from '../../domain/history/bucket.ts';
 import { DAY_MS } from '../../domain/history/report-collector.ts';
 import { retentionOf } from '../../domain/history/retention.ts';
 import { rollupSteps } from '../../domain/history/rollup.ts';
@@ -24,6 +24,8 @@ const MAX_SAMPLED_MS: Milliseconds = 2 * DAY_MS;
 const MAX_PAGE_MS: Milliseconds = 31 * DAY_MS;
 /** Stored roll-ups that an answer is computed from. */
 const MAX_ROLLUPS = 50_000;
+/** States of an answer: two for each of `MAX_POINTS`. */
+const MAX_ANSWER_STATES = 20_000;
 const DEFAULT_RANGE_MS: Milliseconds = DAY_MS;
 
 const aggregates = ['min', 'max', 'mean', 'last', 'count', 'states'] as const;
@@ -42,7 +44,10 @@ const sample = z
 
 const stateTime = z
   .object({
-    state: z.json().nullable().meta({ description: 'A boolean or a text; null for all but the 16 longest states' }),
+    state: z
+      .json()
+      .nullable()
+      .meta({ description: 'A boolean or a text; null for all but the longest states, 16 at most' }),
     ms: z.number().meta({ description: 'Milliseconds in this state' }),
   })
   .meta({ id: 'HistoryStateTime' });
@@ -234,7 +239,8 @@ async function pointsAnswer(
   const read = await readBuckets(services, request, readStep(step), until);
   if (!read.ok) return read;
   const { source, buckets } = read.value;
-  const points = buckets.map((bucket) => pointOf(bucket, shown));
+  const limited = shown.has('states') ? limitStates(buckets, MAX_ANSWER_STATES) : buckets;
+  const points = limited.map((bucket) => pointOf(bucket, shown));
   return answer(request, { source, samples: null, points, next_from: null });
 }
 

@@ -1,5 +1,12 @@
 import { expect, it } from 'vitest';
-import { BucketMerger, MAX_STATES, meanOf, type NumberSummary, rollUp } from '../../../src/domain/history/bucket.ts';
+import {
+  BucketMerger,
+  limitStates,
+  MAX_STATES,
+  meanOf,
+  type NumberSummary,
+  rollUp,
+} from '../../../src/domain/history/bucket.ts';
 import { decodeRollup, encodeRollup } from '../../../src/domain/history/rollup.ts';
 import type { SampleValue } from '../../../src/domain/history/sample.ts';
 
@@ -31,4 +38,18 @@ it('a merged interval names the longest states, and keeps the time of all', () =
   expect(merged?.states).toHaveLength(MAX_STATES + 1);
   expect(merged?.states[0]).toEqual(['idle', 900_000]);
   expect(merged?.states.reduce((sum, [, lasted]) => sum + lasted, 0)).toBe(HOUR);
+});
+
+it('intervals with many states name fewer each, and keep the time of all', () => {
+  const values = Array.from({ length: 600 }, (_, n) => `state ${n % 20}`);
+  const buckets = rollUp(samplesOf(values, 1_000), MINUTE);
+  expect(limitStates(buckets, 170)).toBe(buckets);
+  const limited = limitStates(buckets, 60);
+  expect(limited.map(({ states }) => states.length)).toEqual(Array.from({ length: 10 }, () => 6));
+  for (const [n, { states, ...bucket }] of limited.entries()) {
+    expect(states.slice(0, 5)).toEqual(buckets[n]?.states.slice(0, 5));
+    expect(states[5]).toEqual([null, 45_000]);
+    expect(bucket).toEqual({ ...buckets[n], states: undefined });
+  }
+  expect(limitStates(buckets, 1).map(({ states }) => states.length)).toEqual(Array.from({ length: 10 }, () => 2));
 });
