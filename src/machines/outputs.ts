@@ -99,18 +99,15 @@ export type RowOutput =
   /** Makes the user a member of the tenant. */
   | { type: 'member.bind'; userId: Uuid; tenantId: Uuid; role: MemberRole };
 
-/**
- * An accepted report, stored for the history of the device in the commit of its twin. `report` is absent if `written` has
- * its JSON text.
- */
+/** An accepted report, stored for the history of the device in the commit of its twin. */
 export interface SamplesOutput {
   type: 'samples.put';
   at: EpochMs;
-  /** The time that the device signed; `at` for a message without one. */
+  /** The time that the device signed; `at` for an unsigned message. */
   deviceAt: EpochMs;
   sequence: number;
   report: JsonObject;
-  /** The JSON text of `report`, if the device sent its canonical form. */
+  /** The JSON text of `report`, if the device sent its canonical form; it is stored instead of serializing `report`. */
   written?: JsonSpan | undefined;
 }
 
