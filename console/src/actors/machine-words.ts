@@ -95,6 +95,7 @@ const guards: Readonly<Record<string, string>> = {
   'is key ended': 'signed with a key that is no longer valid',
   'is key valid': 'signed with a valid key',
   'is last of several writes': 'it was sent before',
+  'is new notice': 'the notice differs',
   'is new policy': 'the policy differs',
   'is new tier': 'the tier differs',
   'is next key': 'with the next version of the key',
