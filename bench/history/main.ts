@@ -117,7 +117,8 @@ const sweep = async (): Promise<void> => {
   const before = performance.now();
   await compaction.sweep();
   const today = dayOf(clock.now());
-  await store.history.dropPartitions({ today, samplesFrom: 0, rollupsFrom: 0 }, await compaction.compactedBefore());
+  const { compactedBefore } = await compaction.progress();
+  await store.history.dropPartitions({ today, samplesFrom: 0, rollupsFrom: 0 }, compactedBefore);
   console.log(`compaction and merge: ${((performance.now() - before) / 1_000).toFixed(1)} s`);
 };
 
@@ -171,7 +172,7 @@ const today = dayOf(clock.now());
 const before = performance.now();
 const dropped = await store.history.dropPartitions(
   { today, samplesFrom: dayOf(START) + 1, rollupsFrom: 0 },
-  await compaction.compactedBefore(),
+  (await compaction.progress()).compactedBefore,
 );
 console.log(`${dropped} partitions dropped`);
 limit('retention of a day', performance.now() - before, DROP_MS, 'ms');

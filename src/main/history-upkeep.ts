@@ -11,7 +11,7 @@ const HOUR_MS: Milliseconds = 3_600_000;
 
 interface HistoryUpkeepParts {
   history: Pick<HistoryStore, 'makePartitions' | 'dropPartitions'>;
-  compaction: Pick<HistoryCompaction, 'compactBusy' | 'sweep' | 'compactedBefore' | 'stop'>;
+  compaction: Pick<HistoryCompaction, 'compactBusy' | 'sweep' | 'progress' | 'stop'>;
   retention: HistoryRetention;
   clock: Clock;
   log: Log;
@@ -55,11 +55,16 @@ export class HistoryUpkeep {
     const days = longestRetention(retention);
     const today = dayOf(now);
     const samplesFrom = today - days.samples;
-    const compactedBefore = await compaction.compactedBefore();
+    const { compactedBefore, openFrom } = await compaction.progress();
     if (compactedBefore < samplesFrom * DAY_MS)
       log.error(
         { since: new Date(compactedBefore).toISOString() },
         'history: reports expire before they are compacted',
+      );
+    if (openFrom !== null && openFrom < samplesFrom)
+      log.error(
+        { since: new Date(openFrom * DAY_MS).toISOString() },
+        'history: samples expire before their day is merged',
       );
     await history.dropPartitions({ today, samplesFrom, rollupsFrom: today - days.rollups }, compactedBefore);
   }

@@ -11,15 +11,19 @@ import { type OwnedShards, shardOf } from '../domain/shards.ts';
 import { NIL_UUID } from '../domain/uuid.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../domain/values.ts';
 import {
+  type DayNumber,
   type HistoryBacklog,
   MAX_DEVICE_SKEW_MS,
   type OpenSeries,
+  type ReportRow,
   type SegmentRow,
 } from '../store/contract/history.ts';
 import { type Store, StoreUnavailable } from '../store/contract.ts';
 
 /** Reports of a device since its last compaction from which on it is compacted in the next minute. */
 const DUE_REPORTS = 500;
+/** Reports that are divided into samples before other work gets its turn. */
+const REPORTS_PER_TURN = 64;
 /** Rows with reports that are compacted at once, and their bytes: parsing them is the longest step between two pauses. */
 const MAX_ROWS = 500;
 const MAX_BYTES = 1024 * 1024;
@@ -46,7 +50,7 @@ interface HistoryCompactionParts {
 export class HistoryCompaction {
   /** Devices whose compaction failed since the start. */
   failures = 0;
-  /** Samples that exceeded the limits of a day, since the start. */
+  /** Samples that exceeded the limits of a day, or came after those of their day had expired, since the start. */
   dropped = 0;
   readonly #parts: HistoryCompactionParts;
   /** Reports by device since its last compaction. */
@@ -121,20 +125,25 @@ export class HistoryCompaction {
   }
 
   /**
-   * The time before which the reports of all devices are compacted, whichever process compacts them. Reports that are being
-   * stored have a time shortly before the current one, and versions are not in the order of times.
+   * The time before which the reports of all devices are compacted, whichever process compacts them, and the earliest day
+   * that is not merged. Reports that are being stored have a time shortly before the current one, and versions are not in the
+   * order of times.
    */
-  async compactedBefore(): Promise<EpochMs> {
+  async progress(): Promise<{ compactedBefore: EpochMs; openFrom: DayNumber | null }> {
     const { store, clock } = this.#parts;
     let before = clock.now();
+    let earliest: DayNumber | null = null;
     for (let after: Uuid | null = NIL_UUID; after !== null; ) {
       const { backlogs, next }: { backlogs: HistoryBacklog[]; next: Uuid | null } = await store.history.backlogs(
         ...[after, PAGE, 1],
       );
-      for (const { oldest } of backlogs) if (oldest !== null) before = Math.min(before, oldest);
+      for (const { oldest, openFrom } of backlogs) {
+        if (oldest !== null) before = Math.min(before, oldest);
+        if (openFrom !== null) earliest = Math.min(earliest ?? openFrom, openFrom);
+      }
       after = next;
     }
-    return before - MAX_DEVICE_SKEW_MS;
+    return { compactedBefore: before - MAX_DEVICE_SKEW_MS, openFrom: earliest };
   }
 
   #owns(tenantId: Uuid): boolean {
@@ -174,18 +183,15 @@ export class HistoryCompaction {
   async #compactReports(deviceId: Uuid, tenantId: Uuid): Promise<boolean> {
     const { history } = this.#parts.store;
     for (let step = 0; step < MAX_STEPS && !this.#stopped; step += 1) {
-      const { version, open, rows } = await history.tail(deviceId, MAX_ROWS, MAX_BYTES);
+      const { version, rows } = await history.tail(deviceId, MAX_ROWS, MAX_BYTES);
       const last = rows.at(-1);
       if (last === undefined) return true;
-      const collector = new ReportCollector(open);
-      let bytes = 0;
-      let turnBytes = 0;
-      for (const { text } of rows) {
-        for (const report of JSON.parse(text) as StoredReport[]) collector.add(report);
-        bytes += Buffer.byteLength(text);
-        if (bytes - turnBytes < BYTES_PER_TURN) continue;
-        turnBytes = bytes;
-        await nextTurn();
+      const { reports, bytes } = await parseReports(rows);
+      const days = new Set(reports.map(([, time]) => dayOf(time)));
+      const collector = new ReportCollector(await history.sampleCounts(deviceId, [...days]));
+      for (const [n, report] of reports.entries()) {
+        collector.add(report);
+        if (n % REPORTS_PER_TURN === 0) await nextTurn();
       }
       const segments: SegmentRow[] = [];
       for (const { property, day, samples } of collector.series()) {
@@ -215,15 +221,24 @@ export class HistoryCompaction {
     await history.closeDays(deviceId, tenantId, version, before);
   }
 
-  /** False if the shard has moved. */
-  async #mergeDay(deviceId: Uuid, tenantId: Uuid, { property, day }: OpenSeries): Promise<boolean> {
+  /** False if the shard has moved, or another process has merged the day: it stays open until the next sweep. */
+  async #mergeDay(deviceId: Uuid, tenantId: Uuid, open: OpenSeries): Promise<boolean> {
     const { history } = this.#parts.store;
+    const { property, day, mergedPart } = open;
     const samples: Sample[] = [];
     let part = 0;
-    for (const segment of await history.segments(deviceId, property, day)) {
+    const segments = await history.segments(deviceId, property, day);
+    const hasExpired = mergedPart !== null && !segments.some((segment) => segment.part === mergedPart);
+    for (const segment of segments) {
       for (const sample of decodeSegment(segment.body)) samples.push(sample);
       part = Math.max(part, segment.part);
       await nextTurn();
+    }
+    if (hasExpired) {
+      // The roll-ups have samples that are no longer stored.
+      const isDiscarded = await history.discardLate({ ...open, deviceId, tenantId, part });
+      if (isDiscarded) this.dropped += samples.length;
+      return isDiscarded;
     }
     const body = await encodeSegment(samples);
     const rollups = {} as Record<RollupStep, Uint8Array>;
@@ -232,4 +247,19 @@ export class HistoryCompaction {
     }
     return history.merge({ deviceId, tenantId, property, day, part, samples: samples.length, body, rollups });
   }
+}
+
+/** The reports of rows, and the length of the rows. */
+async function parseReports(rows: readonly ReportRow[]): Promise<{ reports: StoredReport[]; bytes: number }> {
+  const reports: StoredReport[] = [];
+  let bytes = 0;
+  let turnBytes = 0;
+  for (const { text } of rows) {
+    for (const report of JSON.parse(text) as StoredReport[]) reports.push(report);
+    bytes += Buffer.byteLength(text);
+    if (bytes - turnBytes < BYTES_PER_TURN) continue;
+    turnBytes = bytes;
+    await nextTurn();
+  }
+  return { reports, bytes };
 }

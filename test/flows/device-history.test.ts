@@ -174,7 +174,7 @@ it('over a month samples are rolled up and expire, and the roll-ups stay readabl
     await store.history.makePartitions(today);
     await store.history.dropPartitions(
       { today, samplesFrom: today - 7, rollupsFrom: today - 730 },
-      await compaction.compactedBefore(),
+      (await compaction.progress()).compactedBefore,
     );
   }
   expect(compaction.failures).toBe(0);

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { defaultHistoryRetention } from '../../src/domain/history/retention.ts';
 import { HistoryUpkeep } from '../../src/main/history-upkeep.ts';
 
 const MINUTE = 60_000;
@@ -17,21 +18,27 @@ afterEach(async () => {
 });
 
 function upkeep() {
-  const state = { leader: true };
+  const state = { leader: true, progress: { compactedBefore: NOW, openFrom: null as number | null } };
   const warnings: string[] = [];
   const nothing = async () => {};
   const compactBusy = vi.fn(nothing);
   const sweep = vi.fn(nothing);
   const makePartitions = vi.fn(async (_today: number) => 0);
+  const dropPartitions = vi.fn(async () => 0);
   running = new HistoryUpkeep({
-    history: { makePartitions, dropPartitions: async () => 0 },
-    compaction: { compactBusy, sweep, compactedBefore: async () => NOW, stop() {} },
-    retention: {} as never,
+    history: { makePartitions, dropPartitions },
+    compaction: { compactBusy, sweep, progress: async () => state.progress, stop() {} },
+    retention: defaultHistoryRetention,
     clock: { now: () => NOW },
-    log: { debug() {}, info() {}, warn: (_, message) => warnings.push(message), error() {} },
+    log: {
+      debug() {},
+      info() {},
+      warn: (_, message) => warnings.push(message),
+      error: (_, message) => warnings.push(message),
+    },
     isLeader: () => state.leader,
   });
-  return { state, warnings, compactBusy, sweep, makePartitions };
+  return { upkeep: running, state, warnings, compactBusy, sweep, makePartitions, dropPartitions };
 }
 
 it('makes partitions at the start, sweeps a minute later, and both every hour', async () => {
@@ -81,4 +88,21 @@ it('makes partitions on the leader alone after the first time', async () => {
   state.leader = false;
   await vi.advanceTimersByTimeAsync(2 * HOUR);
   expect(makePartitions).toHaveBeenCalledTimes(1);
+});
+
+it('logs reports and days that expire before they are compacted or merged, and drops what has expired', async () => {
+  const { upkeep: history, state, warnings, dropPartitions } = upkeep();
+  await history.dropExpired(NOW);
+  expect(warnings).toEqual([]);
+  state.progress = { compactedBefore: NOW - 20 * DAY, openFrom: 380 };
+  await history.dropExpired(NOW);
+  expect(warnings).toEqual([
+    'history: reports expire before they are compacted',
+    'history: samples expire before their day is merged',
+  ]);
+  const days = { today: 400, samplesFrom: 393, rollupsFrom: 400 - 730 };
+  expect(dropPartitions.mock.calls).toEqual([
+    [days, NOW],
+    [days, NOW - 20 * DAY],
+  ]);
 });

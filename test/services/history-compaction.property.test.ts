@@ -48,7 +48,7 @@ it('reads the same samples and intervals as computed from all reports, in every 
           const [today, first] = [dayOf(clock.now()), dayOf(START)];
           await store.history.dropPartitions(
             { today, samplesFrom: first, rollupsFrom: first },
-            await compaction.compactedBefore(),
+            (await compaction.progress()).compactedBefore,
           );
         } else {
           clock.advance(one.after);

@@ -24,7 +24,7 @@ export class ReportCollector {
   /** Number of samples by day and property, with those stored before. */
   readonly #counts = new Map<number, Map<string, number>>();
 
-  /** `stored`: the number of samples that days which are not merged have already. */
+  /** `stored`: the number of samples that the days of the reports have already. */
   constructor(stored: readonly { property: string; day: number; samples: number }[]) {
     for (const { property, day, samples } of stored) this.#countsOf(day).set(property, samples);
   }

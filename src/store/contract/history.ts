@@ -30,9 +30,10 @@ export interface ReportTail {
   /** The version up to which reports are compacted. */
   version: number;
   rows: ReportRow[];
-  /** The number of samples that days which are not merged have already. */
-  open: Pick<SegmentRow, 'property' | 'day' | 'samples'>[];
 }
+
+/** The number of stored samples of a property and day; 0 if only roll-ups are left. */
+export type SampleCount = Pick<SegmentRow, 'property' | 'day' | 'samples'>;
 
 /** A segment: encoded samples of one property and day. */
 export interface SegmentRow {
@@ -57,6 +58,8 @@ export interface OpenSeries {
   property: string;
   day: DayNumber;
   part: number;
+  /** The version up to which its roll-ups have the samples; null without roll-ups. */
+  mergedPart: number | null;
 }
 
 /** Encoded samples of a day, which has those up to the version `part`. */
@@ -67,12 +70,18 @@ export interface StoredSegment {
 }
 
 /** All samples of a property and day as one segment, with its roll-ups. */
-export interface MergedDay extends OpenSeries {
+export interface MergedDay extends Omit<OpenSeries, 'mergedPart'> {
   deviceId: Uuid;
   tenantId: Uuid;
   samples: number;
   body: Uint8Array;
   rollups: Readonly<Record<RollupStep, Uint8Array>>;
+}
+
+/** Samples of a day whose merged segment has expired. */
+export interface LateSamples extends OpenSeries {
+  deviceId: Uuid;
+  tenantId: Uuid;
 }
 
 export interface SeriesRange {
@@ -118,6 +127,8 @@ export interface HistoryStore {
   ): Promise<{ backlogs: HistoryBacklog[]; next: Uuid | null }>;
   /** At least one row, and otherwise at most `maxRows` with `maxBytes`. */
   tail(deviceId: Uuid, maxRows: number, maxBytes: number): Promise<ReportTail>;
+  /** The samples that days have, merged and not. */
+  sampleCounts(deviceId: Uuid, days: readonly DayNumber[]): Promise<SampleCount[]>;
   /** False, and nothing is stored, if the position of the device is no longer `from`, or its shard has another owner. */
   compact(compaction: Compaction): Promise<boolean>;
   /** The series of days before `before` that are not merged, by day and property. */
@@ -129,6 +140,11 @@ export interface HistoryStore {
    * is stored, if the shard has another owner.
    */
   merge(merged: MergedDay): Promise<boolean>;
+  /**
+   * The roll-ups stay as they are, and the samples up to `part` are no longer read. False, and nothing is changed, if the
+   * day has a merged segment or other roll-ups than those up to `mergedPart`.
+   */
+  discardLate(late: LateSamples): Promise<boolean>;
   /** All days before `before` are merged; without effect if the position has moved since `version`. */
   closeDays(deviceId: Uuid, tenantId: Uuid, version: number, before: DayNumber): Promise<void>;
   /** Deletes everything of a deleted device. */

@@ -8,7 +8,7 @@ const PARTITION_LOCK = 7_421_002;
 const DAY_MS: Milliseconds = 86_400_000;
 /** Partitions exist for so many days ahead, in case none can be made for some time. */
 const DAYS_AHEAD = 4;
-/** Reports that could not be compacted are kept so many days longer than samples. */
+/** Reports that could not be compacted, and segments that could not be merged, are kept so many days longer than samples. */
 export const UNCOMPACTED_DAYS = 2;
 
 /** A table with a partition for each `days` days. `unit`: of its bounds. */
@@ -90,7 +90,7 @@ export async function dropPartitions(
   const merged = Math.min(open?.day ?? today, today - 1);
   const ranges: [PartitionedTable, DropRange][] = [
     [samples, { end: Math.min(Math.max(compacted, expired), today), expired }],
-    [parts, { end: merged, expired: 0 }],
+    [parts, { end: Math.max(merged, expired), expired }],
     [segments, { end: samplesFrom, expired: samplesFrom }],
     [rollups, { end: rollupsFrom, expired: rollupsFrom }],
   ];

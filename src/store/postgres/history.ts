@@ -3,6 +3,7 @@ import type { RollupStep } from '../../domain/history/rollup.ts';
 import { shardInSql, shardOf } from '../../domain/shards.ts';
 import type { Uuid } from '../../domain/values.ts';
 import {
+  type DayNumber,
   type HistoryBacklog,
   type HistoryStore,
   MAX_DEVICE_SKEW_MS,
@@ -10,6 +11,7 @@ import {
   type OpenSeries,
   type ReportRow,
   type ReportTail,
+  type SampleCount,
   type StoredSegment,
 } from '../contract/history.ts';
 import { DataRefused, StoreUnavailable } from '../contract.ts';
@@ -31,10 +33,15 @@ const MOVED = 'the history position of the device has moved';
 
 const positionOf = '(select version from history_positions where device_id = $1)';
 
-/** A segment of a day that is not merged, or whose samples came later. */
-const unmergedParts = `from history_parts p where p.device_id = $1 and not exists (
+const openFromOf = '(select open_from from history_positions where device_id = $1)';
+
+/**
+ * A segment of a day that is not merged, or whose samples came later. None is of a day before `open_from`, so that older
+ * partitions are not read.
+ */
+const unmergedParts = `from history_parts p where p.device_id = $1 and p.day >= ${openFromOf} and not exists (
   select from history_rollups r where r.device_id = p.device_id and r.property = p.property and r.day = p.day
-    and r.part >= p.part)`;
+    and r.day >= ${openFromOf} and r.part >= p.part)`;
 
 interface SeriesRow {
   kind: 'day' | 'before' | 'part' | 'tail' | 'more';
@@ -82,14 +89,12 @@ export const historyStore = (database: HistoryDatabase, fence: Fence | null): Hi
     },
 
     async tail(deviceId, maxRows, maxBytes) {
-      const [position] = await database.read<Pick<ReportTail, 'version' | 'open'>>({
+      const [position] = await database.read<Pick<ReportTail, 'version'>>({
         name: 'history_position',
-        text: `select coalesce(${positionOf}, 0) as version,
-          coalesce((select jsonb_agg(to_jsonb(s)) from (
-            select property, day, sum(samples)::integer as samples ${unmergedParts} group by property, day) as s), '[]') as open`,
+        text: `select coalesce(${positionOf}, 0) as version`,
         values: [deviceId],
       });
-      const { version = 0, open = [] } = position ?? {};
+      const version = position?.version ?? 0;
       const rows = await database.read<ReportRow>({
         name: 'history_tail',
         text: `select version, body as text from (
@@ -98,8 +103,19 @@ export const historyStore = (database: HistoryDatabase, fence: Fence | null): Hi
           where before < $4 order by version`,
         values: [deviceId, version, maxRows, maxBytes],
       });
-      return { version, open, rows };
+      return { version, rows };
     },
+
+    sampleCounts: (deviceId, days) =>
+      database.read<SampleCount>({
+        name: 'history_sample_counts',
+        text: `select property, day, sum(samples)::integer as samples from (
+            select property, day, samples from history_segments where device_id = $1 and day = any($2::integer[])
+            union all select property, day, samples ${unmergedParts} and p.day = any($2::integer[])
+            union all select property, day, 0 from history_rollups where device_id = $1 and day = any($2::integer[])) as s
+          group by property, day`,
+        values: [deviceId, `{${days.join(',')}}`],
+      }),
 
     compact: ({ deviceId, tenantId, from, to, segments }) =>
       checks.write('history_compact', tenantId, {
@@ -138,8 +154,9 @@ export const historyStore = (database: HistoryDatabase, fence: Fence | null): Hi
     openSeries: (deviceId, before) =>
       database.read<OpenSeries>({
         name: 'history_open_series',
-        text: `select property, day, max(part) as part ${unmergedParts} and p.day < $2
-          group by property, day order by day, property`,
+        text: `select p.property, p.day, max(p.part) as part, (select r.part from history_rollups r
+            where r.device_id = $1 and r.property = p.property and r.day = p.day) as "mergedPart"
+          ${unmergedParts} and p.day < $2 group by p.property, p.day order by p.day, p.property`,
         values: [deviceId, before],
       }),
 
@@ -170,6 +187,18 @@ export const historyStore = (database: HistoryDatabase, fence: Fence | null): Hi
           ...[body, rollups['1d'], rollups['1h'], rollups['15m'], rollups['1m']].map((bytes) => Buffer.from(bytes)),
         ],
       }),
+
+    async discardLate({ deviceId, tenantId, property, day, part, mergedPart }) {
+      const discarded = await checks.row<{ day: DayNumber | null }>('history_discard_late', tenantId, {
+        text: `discarded as (
+            update history_rollups set part = $5 where device_id = $1 and property = $2 and day = $3 and part = $4 and $5 > $4
+              and not exists (select from history_segments where device_id = $1 and property = $2 and day = $3)
+            returning day)
+          select (select day from discarded) as day`,
+        values: [deviceId, property, day, mergedPart, part],
+      });
+      return (discarded?.day ?? null) !== null;
+    },
 
     async closeDays(deviceId, tenantId, version, before) {
       await checks.write('history_close_days', tenantId, {
@@ -237,20 +266,30 @@ class FencedWrites {
   async write(
     name: string,
     tenantId: Uuid,
-    { text, values }: { text: string; values: readonly SqlValue[] },
+    statement: { text: string; values: readonly SqlValue[] },
   ): Promise<boolean> {
+    return (await this.row(name, tenantId, statement)) !== null;
+  }
+
+  /** The row of the query; null if it refused. */
+  async row<Row extends object>(
+    name: string,
+    tenantId: Uuid,
+    { text, values }: { text: string; values: readonly SqlValue[] },
+  ): Promise<Row | null> {
     const fence = this.#fence;
     const fenced = fence === null ? '' : `, ${fenceExpression(fence, values.length + 1)}`;
     const shards = fence?.allShardsEpoch === null ? [shardArray([shardOf(tenantId)])] : [];
     try {
-      await this.#database.write({ name, text: `with ${text}${fenced}`, values: [...values, ...shards] });
-      return true;
+      const statement = { name, text: `with ${text}${fenced}`, values: [...values, ...shards] };
+      const [row] = await this.#database.write<Row>(statement);
+      return row ?? null;
     } catch (error) {
       if (!(error instanceof DataRefused)) throw error;
-      if (error.message === MOVED) return false;
+      if (error.message === MOVED) return null;
       if (error.message !== FENCED) throw error;
       // Shards move between nodes: compaction may read a device just before, and the new owner compacts it.
-      if (fence?.allShardsEpoch === null) return false;
+      if (fence?.allShardsEpoch === null) return null;
       fence?.refused(FENCED);
       throw new StoreUnavailable(FENCED);
     }

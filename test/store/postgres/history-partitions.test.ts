@@ -81,6 +81,22 @@ eachDatabase('partitions of the history', (backend) => {
     expect(await device.read('level', START, START + DAY)).toEqual(device.seriesOf('level'));
   });
 
+  it('do not wait for days that were never merged longer than two days after their samples have expired', async () => {
+    await store().history.makePartitions(dayOf(START));
+    await device.report(START, { values: { level: 1 } });
+    await compactToEnd(device);
+    const drop = (samplesFrom: number) =>
+      store().history.dropPartitions({ today: TODAY + 30, samplesFrom, rollupsFrom: 0 }, NOW);
+    await drop(dayOf(START) + 2);
+    expect(await partitions('history_parts')).toContain(dayPartition('history_parts'));
+    await drop(dayOf(START) + 3);
+    expect(await partitions('history_parts')).not.toContain(dayPartition('history_parts'));
+    // Its next sweep closes the day.
+    const compaction = compactionOf(store(), testClock(NOW));
+    await compaction.sweep();
+    expect([compaction.failures, (await compaction.progress()).openFrom]).toEqual([0, null]);
+  });
+
   /** Compacts the reports of a device without merging their day. */
   async function compactToEnd({ id, tenantId, samples }: ReportingDevice): Promise<void> {
     const { version, rows } = await store().history.tail(id, 1_000, 1_000_000);

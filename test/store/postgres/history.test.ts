@@ -1,5 +1,5 @@
 import { beforeEach, expect, it } from 'vitest';
-import { dayOf } from '../../../src/domain/history/report-collector.ts';
+import { dayOf, MAX_DAY_PROPERTIES, MAX_DAY_SAMPLES } from '../../../src/domain/history/report-collector.ts';
 import { MAX_DEVICE_SKEW_MS } from '../../../src/store/contract/history.ts';
 import { newId } from '../../support/actor-commits.ts';
 import { type TestClock, testClock } from '../../support/clock.ts';
@@ -91,6 +91,51 @@ eachStore('history of devices', (backend) => {
     expect(buckets[0]).toMatchObject({ count: 21, numbers: { max: 99 } });
   });
 
+  it('keeps the roll-ups of a day with a late sample after its samples have expired', async () => {
+    const day = dayOf(START);
+    await reportFrom(START, 20);
+    clock.set(START + DAY + HOUR);
+    await sweep();
+    await store().history.dropPartitions({ today: day + 3, samplesFrom: day + 2, rollupsFrom: 0 }, START + 2 * DAY);
+    await device.report(START + 3 * DAY, { time: START + HOUR, values: { level: 99, on: true } });
+    clock.set(START + 4 * DAY + HOUR);
+    const compaction = compactionOf(store(), clock);
+    await compaction.sweep();
+    expect([compaction.dropped, compaction.failures]).toEqual([2, 0]);
+    expect(await store().history.openSeries(device.id, day + 9)).toEqual([]);
+    for (const property of ['level', 'on']) {
+      const { buckets } = await device.buckets(property, START, START + DAY, DAY);
+      expect(buckets[0]?.count).toBe(20);
+    }
+    expect(await device.read('level', START, START + DAY)).toEqual([]);
+  });
+
+  it('counts the samples of merged days for the limits of a day', async () => {
+    const day = dayOf(START);
+    const { id: deviceId, tenantId } = device;
+    const body = new Uint8Array([1]);
+    const rollups = { '1m': body, '15m': body, '1h': body, '1d': body };
+    const merge = (property: string, samples: number) =>
+      store().history.merge({ deviceId, tenantId, property, day, part: 1, samples, body, rollups });
+    for (let n = 1; n < MAX_DAY_PROPERTIES; n += 1) await merge(`p${n}`, 1);
+    await merge('full', MAX_DAY_SAMPLES);
+    await device.report(START + DAY, { time: START + 5, values: { p1: 1, p2: 2, full: 3, added: 4 } });
+    const compaction = compactionOf(store(), clock);
+    for (let n = 0; n < 500; n += 1) compaction.recordReport(deviceId, tenantId);
+    await compaction.compactBusy();
+    expect([compaction.dropped, compaction.failures]).toEqual([2, 0]);
+    const counts = await store().history.sampleCounts(deviceId, [day]);
+    expect(counts).toHaveLength(MAX_DAY_PROPERTIES);
+    expect(counts.filter(({ samples }) => samples > 1)).toEqual(
+      expect.arrayContaining([
+        { property: 'p1', day, samples: 2 },
+        { property: 'p2', day, samples: 2 },
+        { property: 'full', day, samples: MAX_DAY_SAMPLES },
+      ]),
+    );
+    expect(await store().history.sampleCounts(deviceId, [day + 1])).toEqual([]);
+  });
+
   it('has no report of a commit with a version conflict', async () => {
     await reportFrom(START, 2);
     await device.reportInConflict(START + 5 * MINUTE);
@@ -133,8 +178,7 @@ eachStore('history of devices', (backend) => {
     await sweep();
     await drop();
     await expectAll(START + 2 * DAY);
-    const unboundedTail = await store().history.tail(device.id, 10, 10_000);
-    expect(unboundedTail.rows).toEqual([]);
+    expect((await store().history.tail(device.id, 10, 10_000)).rows).toEqual([]);
   });
 
   it('expires by days: samples first, then roll-ups; what is not compacted stays', async () => {
@@ -145,7 +189,7 @@ eachStore('history of devices', (backend) => {
     clock.set(START + DAY + HOUR);
     await sweep();
     await reportFrom(clock.now(), 5);
-    const before = await compactionOf(store(), clock).compactedBefore();
+    const { compactedBefore: before } = await compactionOf(store(), clock).progress();
     expect(before).toBe(START + DAY + HOUR - MAX_DEVICE_SKEW_MS);
     await store().history.dropPartitions({ today: day + 3, samplesFrom: day, rollupsFrom: day }, before);
     await expectAll(START + 2 * DAY);

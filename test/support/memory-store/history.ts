@@ -7,6 +7,8 @@ import {
   MAX_DEVICE_SKEW_MS,
   MAX_TAIL_BYTES,
   type MergedDay,
+  type OpenSeries,
+  type SampleCount,
   type StoredSegment,
 } from '../../../src/store/contract/history.ts';
 import type { Tables } from './database.ts';
@@ -100,12 +102,20 @@ export const historyStore = (session: Session): HistoryStore => ({
           return fits;
         })
         .map(({ version, text }) => ({ version, text }));
-      const open = new Map<string, { property: string; day: DayNumber; samples: number }>();
-      for (const { property, day, samples } of unmerged(tables, deviceId)) {
+      return { version: versionOf(tables, deviceId), rows };
+    }),
+
+  sampleCounts: (deviceId, days) =>
+    session.read('history.sampleCounts', [deviceId, days], (tables, deviceId, days) => {
+      const counts = new Map<string, SampleCount>();
+      const isCounted = (row: SegmentRow) => row.deviceId === deviceId && days.includes(row.day);
+      const rolledUp = tables.historyRollups.where(isCounted).map((row) => ({ ...row, samples: 0 }));
+      const stored = [...tables.historySegments.where(isCounted), ...unmerged(tables, deviceId).filter(isCounted)];
+      for (const { property, day, samples } of [...stored, ...rolledUp]) {
         const key = JSON.stringify([property, day]);
-        open.set(key, { property, day, samples: samples + (open.get(key)?.samples ?? 0) });
+        counts.set(key, { property, day, samples: samples + (counts.get(key)?.samples ?? 0) });
       }
-      return { version: versionOf(tables, deviceId), open: [...open.values()], rows };
+      return [...counts.values()];
     }),
 
   compact: (compaction) =>
@@ -123,10 +133,11 @@ export const historyStore = (session: Session): HistoryStore => ({
 
   openSeries: (deviceId, before) =>
     session.read('history.openSeries', [deviceId, before], (tables, deviceId, before) => {
-      const open = new Map<string, { property: string; day: DayNumber; part: number }>();
+      const open = new Map<string, OpenSeries>();
       for (const { property, day, part } of unmerged(tables, deviceId)) {
         const key = JSON.stringify([property, day]);
-        if (day < before) open.set(key, { property, day, part: Math.max(part, open.get(key)?.part ?? 0) });
+        const mergedPart = tables.historyRollups.get(dayKey({ deviceId, property, day }))?.part ?? null;
+        if (day < before) open.set(key, { property, day, part: Math.max(part, open.get(key)?.part ?? 0), mergedPart });
       }
       return [...open.values()].sort((one, other) => one.day - other.day || (one.property < other.property ? -1 : 1));
     }),
@@ -143,6 +154,15 @@ export const historyStore = (session: Session): HistoryStore => ({
       const key = dayKey(merged);
       for (const table of [tables.historySegments, tables.historyRollups])
         if ((table.get(key)?.part ?? -1) < merged.part) table.set(key, merged);
+      return true;
+    }),
+
+  discardLate: (late) =>
+    session.write('history.discardLate', [late], (tables, late) => {
+      const key = dayKey(late);
+      const rollup = tables.historyRollups.get(key);
+      if (rollup?.part !== late.mergedPart || late.part <= rollup.part || tables.historySegments.get(key)) return false;
+      tables.historyRollups.set(key, { ...rollup, part: late.part });
       return true;
     }),
 
@@ -212,7 +232,10 @@ export const historyStore = (session: Session): HistoryStore => ({
       const isCompacted = ({ deviceId, version }: SamplesRow) => version <= versionOf(tables, deviceId);
       return (
         dropRows(tables.samples, (row) => row.at < (isCompacted(row) ? end : expired) * DAY_MS) +
-        dropRows(tables.historyParts, ({ deviceId, day }) => day < Math.min(openFrom(deviceId), today - 1)) +
+        dropRows(
+          tables.historyParts,
+          ({ deviceId, day }) => day < Math.max(Math.min(openFrom(deviceId), today - 1), expired),
+        ) +
         dropRows(tables.historySegments, ({ day }) => day < samplesFrom) +
         dropRows(tables.historyRollups, ({ day }) => day < rollupsFrom)
       );
