@@ -283,7 +283,7 @@ describe('the rate limit', () => {
     const refused = await sendRequest(INITIALIZE);
     expect([refused.status, refused.body.code]).toEqual([429, 'RATE_LIMIT_EXCEEDED']);
     expect(refused.headers.get('mcp-session-id')).toBeNull();
-    expect((await sendRequest(rpc('tools/list'))).body.result.tools).toHaveLength(25);
+    expect((await sendRequest(rpc('tools/list'))).body.result.tools).toHaveLength(26);
   });
 
   it('counts anonymous requests by address, and failed sign-ins too', async () => {
