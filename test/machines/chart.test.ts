@@ -21,7 +21,7 @@ describe('a chart', () => {
   });
 
   it('lists the events of a state, including timers', () => {
-    expect(nextEvents(machine('tenant'), 'suspended')).toEqual(['policy.set', 'resume', 'tier.set']);
+    expect(nextEvents(machine('tenant'), 'suspended')).toEqual(['policy.set', 'resume', 'suspend', 'tier.set']);
     expect(nextEvents(machine('device'), { administration: { active: 'two_keys' }, link: 'online' })).toEqual(
       expect.arrayContaining(['after grace over', 'rotate', 'revoke', 'state.reported', 'presence.lost']),
     );
