@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { collectOption, parseIntegerBetween, parsePast } from '../argument-parsers.ts';
 import { type CliContext, createCliContext } from '../cli-context.ts';
 import { UsageError } from '../errors.ts';
@@ -8,6 +8,11 @@ import { printTable } from '../print.ts';
 import { type RequesterFields, requesterText } from '../requester-text.ts';
 
 const kinds = ['presence', 'command', 'plan', 'confirmation', 'refusal', 'firmware'];
+
+function collectKind(text: string, previous: string[] | undefined): string[] {
+  if (!kinds.includes(text)) throw new InvalidArgumentError(`It must be one of: ${kinds.join(', ')}.`);
+  return collectOption(text, previous);
+}
 
 interface Entry {
   at: string;
@@ -48,8 +53,8 @@ export function addTimeline(program: Command, io: Io): void {
     .option('--room <room>', 'of a room; a room without --home is found by its name or id in any home')
     .option('--since <time>', 'only since this time, or for this long, such as 24h', parsePast)
     .option('--until <time>', 'only before this time, or before so long ago', parsePast)
-    .addOption(new Option('--kind <kind>', `only this kind; repeatable: ${kinds.join(', ')}`).argParser(collectOption))
-    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 1_000), 50)
+    .option('--kind <kind>', `only this kind; repeatable: ${kinds.join(', ')}`, collectKind)
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 1_000), 200)
     .option('--cursor <cursor>', 'continue after the previous page')
     .addHelpText('after', '\nExample:\n  twinkeep timeline "Front door" --since 24h --kind confirmation --kind refusal')
     .action(async (device: string | undefined, options: Options, command: Command) => {
