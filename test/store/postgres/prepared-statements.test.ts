@@ -147,7 +147,7 @@ eachDatabase('the plan of a prepared statement', (backend) => {
     const { store, database } = backend();
     const byKey = /Index Scan using devices_pkey on devices a .*\n\s+Index Cond: \(id = i\.id\)/;
     const plan = async () => {
-      const text = `explain execute commit_report('[]', '{}', 0, false)`;
+      const text = `explain execute commit_report('[]', '{}', '{}', 0, false)`;
       return (await database.read<{ 'QUERY PLAN': string }>({ text })).map((row) => row['QUERY PLAN']).join('\n');
     };
     const device = deviceCommit();

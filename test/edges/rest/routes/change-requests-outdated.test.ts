@@ -61,7 +61,9 @@ describe('a change request for a manifest', () => {
       const made = (await service.store.changeRequests.find(change_id)) as ChangeRequest;
       const changed = { ...made, id: v7(), ...differences(made) };
       // As another requester, so that it does not replace the other request.
-      const requestedBy = { ...made.requestedBy, id: v7() };
+      const token = await service.member(mine.tenantId, 'admin');
+      const { user } = (await service.call('GET', '/v1/auth/me', { token })).body;
+      const requestedBy = { ...made.requestedBy, id: user.id };
       const request = { ...changed, requestedBy, digest: changeDigest({ ...changed, requestedBy }) };
       const inserted = await service.store.changeRequests.insert(request, { own: 1, all: 200 }, { by: requestedBy });
       expect(inserted).toBe('inserted');
