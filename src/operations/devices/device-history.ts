@@ -46,7 +46,7 @@ const stateTime = z
   .object({
     state: z
       .json()
-      .nullable()
+      .optional()
       .meta({ description: 'A boolean or a text; null for all but the longest states, 16 at most' }),
     ms: z.number().meta({ description: 'Milliseconds in this state' }),
   })
@@ -59,7 +59,8 @@ const point = z
     min: z.number().nullable(),
     max: z.number().nullable(),
     mean: z.number().nullable().meta({ description: 'Null without numbers, or if their sum is too large' }),
-    last: value.nullable(),
+    // Any JSON includes null, and OpenAPI describes both as one.
+    last: value.optional(),
     states: z.array(stateTime).nullable().meta({ description: 'How long each text or boolean lasted' }),
   })
   .meta({ id: 'HistoryPoint' });
