@@ -4,6 +4,7 @@ import { createServer, request } from 'node:http';
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
+import { tools } from '../../src/edges/mcp/tools/tool-list.ts';
 import type { ServiceUnderTest } from './service-under-test.ts';
 
 // External conformance checks of `/mcp`: the protocol's conformance suite, and the inspector's command line on both
@@ -49,7 +50,7 @@ export async function checkMcp({ url, work, token }: ServiceUnderTest): Promise<
     const found = await inspect('tools/list', '--strict');
     if (/^(Error|Warning): /m.test(found)) throw new Error(`inspector --strict found:\n${found}`);
     const listed = found.match(/"inputSchema"/g)?.length;
-    if (listed !== 25) throw new Error(`the inspector listed ${listed} tools, expected 25`);
+    if (listed !== tools.length) throw new Error(`the inspector listed ${listed} tools, expected ${tools.length}`);
     await inspect('tools/call', '--tool-name', 'list_devices', '--tool-arg', 'limit=1');
     await inspect('resources/list');
     await inspect('resources/read', '--uri', `twin://homes/${home.id}`);
