@@ -179,9 +179,7 @@ export class NodeGroup {
       await plans.verify();
       wrong.push(...plans.violations);
       // A repetition with the same key was answered; anything but these would not have been solved by it.
-      wrong.push(
-        ...[...load.refused.keys()].filter((outcome) => outcome !== 'no answer' && !outcome.startsWith('503')),
-      );
+      wrong.push(...[...load.refused.keys()].filter((outcome) => !/^(no answer|still running|503 )/.test(outcome)));
     }
     const writes = await writesByEpoch(this.#deployment.databaseUrl ?? '');
     wrong.push(...writes.flatMap(({ violations }) => violations.map((table) => `write to ${table} without the shard`)));

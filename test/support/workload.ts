@@ -40,6 +40,16 @@ interface Counter {
 const openCommands = ({ commands, done, device, critical }: Counter): number =>
   critical ? 0 : commands.length - done.size + device.waiting;
 
+/**
+ * A request is repeated as soon as its connection has broken, at another node if need be; the owner of its shard may not
+ * have answered it yet. It asks to repeat it later then.
+ */
+const outcomeOf = (answer: ApiResponse | null): string => {
+  if (answer === null) return 'no answer';
+  const { status, body, headers } = answer;
+  return body.code === 'CONFLICT' && headers.has('retry-after') ? 'still running' : `${status} ${body.code ?? ''}`;
+};
+
 type Owner = ApiClient & { homeId: string };
 
 interface WorkloadOptions {
@@ -57,7 +67,7 @@ interface WorkloadOptions {
  */
 export class Workload {
   readonly counters: Counter[] = [];
-  /** Number of unexpected responses, by status and code. */
+  /** Number of unexpected responses, by status and code, or `no answer`, or `still running`. */
   readonly refused = new Map<string, number>();
   readonly #owner: Owner;
   readonly #options: WorkloadOptions;
@@ -190,7 +200,7 @@ export class Workload {
     for (;;) {
       const answer = await this.#owner.post(path, body, { 'idempotency-key': key }).catch(() => null);
       if (answer?.status === status && answer.body.command_id) return { key, answer };
-      const outcome = answer === null ? 'no answer' : `${answer.status} ${answer.body.code ?? ''}`;
+      const outcome = outcomeOf(answer);
       this.refused.set(outcome, (this.refused.get(outcome) ?? 0) + 1);
       if (this.#stopped && answer === null) return { key, answer: null };
       await pause(PACE_MS);
