@@ -82,14 +82,18 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
     check: ({ sealedValues }) =>
       checkMasterKeys((known) => sealedValues.withOtherKeys(known, clock.now()), config.keys),
   });
+  const openingTracing = config.otlpEndpoint === null ? null : openTracing(config.otlpEndpoint);
   // While the thread of the embedded database starts; on PostgreSQL they are compiled already.
-  const { store: opened, database, contracts } = await openedWith(opening, nextPass().then(compileMachines));
+  const work = Promise.all([nextPass().then(compileMachines), openingTracing]);
+  const { store: opened, database, contracts } = await openedWith(opening, work);
   const store = options.wrapStore?.(opened) ?? opened;
   const { databaseUrl: url } = config;
-  const cache = await openCache(config, clock, lease, nodes !== null && url !== null ? { database, url } : null);
+  const openingCache = openCache(config, clock, lease, nodes !== null && url !== null ? { database, url } : null);
+  await openedWith(Promise.resolve({ store }), openingCache);
+  const cache = await openingCache;
   const rates = openRateLimiter(config, clock, lease, nodes && (() => Math.max(1, nodes.live().size)));
   const metrics = new Metrics();
-  const tracing = config.otlpEndpoint === null ? null : await openTracing(config.otlpEndpoint);
+  const tracing = await openingTracing;
   const runtime = new Runtime({
     ...{ store, clock, lease, log },
     definitions: (kind, version) => (version === undefined ? currentDefinition(kind) : definitionFor(kind, version)),

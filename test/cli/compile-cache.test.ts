@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, inject, it } from 'vitest';
@@ -9,11 +9,21 @@ import { copyPglite } from '../support/pglite.ts';
 const folder = mkdtempSync(join(tmpdir(), 'twinkeep-compiled-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-it('an installation caches the compiled modules of a start', async () => {
+/** Each cached module with the time at which it was written. */
+const cached = (): string[] =>
+  readdirSync(join(folder, 'compiled'), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => `${name} ${statSync(join(parentPath, name)).mtimeMs}`)
+    .sort();
+
+it('an installation caches the compiled modules of a start, and the next start compiles none of them', async () => {
   copyPglite(inject('pgliteTemplate'), join(folder, 'data'));
   await fillCompileCache(join(folder, 'data'), join(folder, 'compiled'));
+  const first = cached();
   // Each module of the service, and more of its libraries.
-  expect(readdirSync(join(folder, 'compiled'), { recursive: true }).length).toBeGreaterThan(700);
+  expect(first.length).toBeGreaterThan(700);
+  await fillCompileCache(join(folder, 'data'), join(folder, 'compiled'));
+  expect(cached()).toEqual(expect.arrayContaining(first));
 });
 
 it.each(['start', 'demo'] as const)(
