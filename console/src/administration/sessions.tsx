@@ -6,6 +6,7 @@ import { ConfirmButton } from '../ui/confirm-button.tsx';
 import { LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
+import { clientName } from './client-name.ts';
 import './administration.css';
 
 type Session = ResponseBody<typeof listSessions>['sessions'][number];
@@ -62,7 +63,11 @@ const Row = ({ of: session }: { of: Session }) => (
   <tr>
     <th scope="row">
       {kinds[session.kind]} {session.current && <Pill tone="good">this browser</Pill>}
-      {session.client !== null && <p className="quiet small what">{session.client}</p>}
+      {session.client !== null && (
+        <p className="quiet small what" title={session.client}>
+          {clientName(session.client)}
+        </p>
+      )}
     </th>
     <td className="quiet">{session.address ?? '–'}</td>
     <td className="quiet">
@@ -78,7 +83,7 @@ const Row = ({ of: session }: { of: Session }) => (
       <div className="row-actions">
         <ConfirmButton
           label="End"
-          about={`${kinds[session.kind]} ${session.client ?? ''}`.trim()}
+          about={`${kinds[session.kind]} ${clientName(session.client ?? '')}`.trim()}
           title="End this session?"
           confirmLabel="End session"
           change={{ method: 'DELETE', path: `${SESSIONS}/${session.id}` }}

@@ -70,8 +70,8 @@ function NodeRow({ node, all }: { node: ListedNode; all: readonly ListedNode[] }
       <td>{node.devices.toLocaleString()}</td>
       <LoadCells load={node.load} />
       <td>{leaseAge(node.lease_age_ms)}</td>
-      <td>
-        {node.shards_opened === null ? '–' : `${node.shards_opened} opened, ${node.shards_handed_over} handed over`}
+      <td className="whole-lines">
+        {node.shards_opened === null ? '–' : `${node.shards_opened} opened\n${node.shards_handed_over} handed over`}
       </td>
       <td className="quiet">
         <Time at={node.started_at} />

@@ -6,6 +6,9 @@ import type { Database } from './database.ts';
 const MAX_SCANNED = 20_000;
 const MAX_LISTED = 5;
 
+/** A dry run that waits for nobody, as in `GET /confirmations`. */
+const isPreview = `(status = 'awaiting_confirmation' and coalesce((context->'confirmation'->>'asked')::boolean, false))`;
+
 interface CommandRow {
   device_id: string | null;
   name: string | null;
@@ -30,7 +33,7 @@ export const overviewStore = (database: Database): { overview: OverviewQuery } =
         name: 'overview_commands',
         scope: { tenantId },
         text: `with seen as (
-            select device_id, status from commands where tenant_id = $1 and created_at >= $2
+            select device_id, status from commands where tenant_id = $1 and created_at >= $2 and not ${isPreview}
             order by created_at desc, id desc limit ${MAX_SCANNED}),
           failing as (
             select device_id, count(*)::int as number from seen where status in ${failedStatuses}

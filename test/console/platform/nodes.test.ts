@@ -38,7 +38,7 @@ it('the page of nodes shows each node with its load, and what can be changed', (
   expect(rows.map((cells) => cells.slice(0, 12))).toEqual([
     [
       ...['1 node-1:8080 version 1.2.3', 'active', '128', '5', '70', '42', '61', '25 %', '381 MiB', '2 ms', '0.9 s'],
-      '130 opened, 2 handed over',
+      '130 opened\n2 handed over',
     ],
     ['2 node-2:8080 version 1.2.3', 'draining', '0', '5', '70', '–', '–', '–', '–', '–', '–', '–'],
     expect.arrayContaining(['3 node-3:8080 version 1.2.3', 'active']),

@@ -133,9 +133,15 @@ eachStore('inspection', (backend, has) => {
       ...[of(lamp.ref.id, 'succeeded'), of(lamp.ref.id, 'failed'), of(door.ref.id, 'failed')],
       ...[of(door.ref.id, 'timed_out'), of(door.ref.id, 'failed', 10), of(newId(), 'failed')],
     );
+    // A dry run waits for nobody.
+    const waiting = { device_id: door.ref.id, status: 'awaiting_confirmation', created_at: 100 } as const;
+    const confirmations = [{ asked: true }, { asked: false }, {}];
+    await commit(
+      ...confirmations.map((confirmation) => commandCommit({ tenantId, columns: waiting, fixed: { confirmation } })),
+    );
     const { devices, commands, failing, rollbacksFailed } = await inspection().overview(tenantId, 50);
     expect(devices).toEqual({ total: 2, online: 1 });
-    expect(commands).toEqual({ succeeded: 1, failed: 3, timed_out: 1 });
+    expect(commands).toEqual({ succeeded: 1, failed: 3, timed_out: 1, awaiting_confirmation: 2 });
     expect(failing.map(({ deviceId, failures }) => [deviceId, failures])).toEqual([
       [door.ref.id, 2],
       [lamp.ref.id, 1],

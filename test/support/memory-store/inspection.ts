@@ -94,11 +94,16 @@ function actors(
   return { ...mapPage(page, (row) => listed(tables, row)), next, count: async () => count };
 }
 
+const isPreview = ({ columns, context }: ActorRow): boolean =>
+  columns.status === 'awaiting_confirmation' &&
+  (context.confirmation as { asked?: boolean } | null | undefined)?.asked === true;
+
 function overview(tables: Tables, tenantId: Uuid, since: number): TenantOverview {
   const isCounted = (row: ActorRow) => row.tenantId === tenantId && !isDeleted(row) && row.columns.revoked !== true;
   const devices = actorsOf(tables, 'device', isCounted);
   const isRecent = (row: ActorRow) => row.tenantId === tenantId && positionOf(row).createdAt >= since;
-  const seen = newestFirst(actorsOf(tables, 'command', isRecent), positionOf, MAX_SCANNED).items;
+  const isSeen = (row: ActorRow) => isRecent(row) && !isPreview(row);
+  const seen = newestFirst(actorsOf(tables, 'command', isSeen), positionOf, MAX_SCANNED).items;
   const commands: Record<string, number> = {};
   const failures = new Map<Uuid, number>();
   for (const { columns } of seen) {
