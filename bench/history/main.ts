@@ -2,7 +2,7 @@
 
 import pg from 'pg';
 import { readConfig } from '../../src/config.ts';
-import { DAY_MS, dayOf } from '../../src/domain/history/report-collector.ts';
+import { DAY_MS, dayOf } from '../../src/domain/day.ts';
 import type { StoredReport } from '../../src/domain/history/sample.ts';
 import { readBuckets, readSamples } from '../../src/operations/devices/series-reader.ts';
 import { HistoryCompaction } from '../../src/services/history-compaction.ts';

@@ -1,5 +1,5 @@
 import { type Clock, referenceOf } from '../domain/clock.ts';
-import { DAY_MS, dayOf } from '../domain/history/report-collector.ts';
+import { DAY_MS, dayOf } from '../domain/day.ts';
 import { type HistoryRetention, longestRetention } from '../domain/history/retention.ts';
 import type { Log } from '../domain/log.ts';
 import type { EpochMs, Milliseconds } from '../domain/values.ts';

@@ -1,12 +1,12 @@
 import type { Config } from '../config.ts';
 import { elapsedOf, referenceOf } from '../domain/clock.ts';
+import { DAY_MS } from '../domain/day.ts';
 import type { EpochMs, Milliseconds } from '../domain/values.ts';
 import type { Services } from '../operations/operation.ts';
 
 const CHECK_MS = 60_000;
 const PRUNE_MS = 3_600_000;
 const PRUNE_BATCH = 500;
-const DAY_MS = 86_400_000;
 /** A longer time since the last pruning means downtime or a wrong clock; only a waiting time distinguishes the two. */
 const PLAUSIBLE_GAP_MS = 7 * DAY_MS;
 /** Time since the start of the process, and since the last such clock step, after which a longer gap is accepted. */

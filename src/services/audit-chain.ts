@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { blockHash, type ChainHead, extendDigest, GENESIS_HASH, headText } from '../domain/audit-chain.ts';
 import type { Clock } from '../domain/clock.ts';
+import { DAY_MS } from '../domain/day.ts';
 import { iso } from '../domain/iso-time.ts';
 import type { Log } from '../domain/log.ts';
 import { NIL_UUID } from '../domain/uuid.ts';
@@ -21,7 +22,6 @@ const MAX_VERIFIED_BLOCKS = 500;
 const MAX_ATTEMPTS = 10;
 /** Clocks that deleted and that verify may differ by this. */
 const CLOCK_TOLERANCE_MS: Milliseconds = 3_600_000;
-const DAY_MS: Milliseconds = 86_400_000;
 /** Limit of ECMAScript's `Date`. */
 const MAX_DATE_MS = 8.64e15;
 

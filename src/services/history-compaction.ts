@@ -1,8 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../domain/clock.ts';
 import type { CollectionSizes } from '../domain/collection-sizes.ts';
+import { DAY_MS, dayOf } from '../domain/day.ts';
 import { rollUp } from '../domain/history/bucket.ts';
-import { DAY_MS, dayOf, ReportCollector } from '../domain/history/report-collector.ts';
+import { ReportCollector } from '../domain/history/report-collector.ts';
 import { encodeRollup, type RollupStep, rollupSteps } from '../domain/history/rollup.ts';
 import type { Sample, StoredReport } from '../domain/history/sample.ts';
 import { decodeSegment, encodeSegment } from '../domain/history/segment.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { dayOf } from '../../src/domain/history/report-collector.ts';
+import { dayOf } from '../../src/domain/day.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
 import { HistoryCompaction } from '../../src/services/history-compaction.ts';
 import type { Device } from '../edges/mqtt/client.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { dayOf } from '../../src/domain/history/report-collector.ts';
+import { dayOf } from '../../src/domain/day.ts';
 import { testClock } from '../support/clock.ts';
 import { bucketsOf, compactionOf, DAY, HOUR, MINUTE, ReportingDevice, summaryOf } from '../support/history-model.ts';
 import { MemoryDatabase } from '../support/memory-store/database.ts';

@@ -1,8 +1,5 @@
-import type { EpochMs, Milliseconds } from '../values.ts';
+import { dayOf } from '../day.ts';
 import { forEachLeaf, type Sample, type StoredReport } from './sample.ts';
-
-export const DAY_MS: Milliseconds = 86_400_000;
-export const dayOf = (time: EpochMs): number => Math.floor(time / DAY_MS);
 
 /** A device may have samples of so many properties a day, so that random names do not fill the store. */
 export const MAX_DAY_PROPERTIES = 256;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { DAY_MS } from '../../domain/day.ts';
 import { type Bucket, floorTo, limitStates, meanOf } from '../../domain/history/bucket.ts';
-import { DAY_MS } from '../../domain/history/report-collector.ts';
 import { retentionOf } from '../../domain/history/retention.ts';
 import { rollupSteps } from '../../domain/history/rollup.ts';
 import { MAX_PROPERTY_LENGTH, type Sample } from '../../domain/history/sample.ts';

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { DAY_MS, dayOf } from '../../domain/day.ts';
 import { type Bucket, BucketMerger, rollUp } from '../../domain/history/bucket.ts';
-import { DAY_MS, dayOf } from '../../domain/history/report-collector.ts';
 import { decodeRollup, type RollupStep, rollupSteps } from '../../domain/history/rollup.ts';
 import {
   bySampleOrder,

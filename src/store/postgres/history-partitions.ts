@@ -1,11 +1,11 @@
-import type { EpochMs, Milliseconds } from '../../domain/values.ts';
+import { DAY_MS } from '../../domain/day.ts';
+import type { EpochMs } from '../../domain/values.ts';
 import type { DayNumber, HistoryDays } from '../contract/history.ts';
 import type { Database, Query } from './database.ts';
 import { SCHEMA_LOCK_TIMEOUT_MS } from './lock-retry.ts';
 
 /** Key of an advisory lock; it must differ from that of the migrations and of the active lock. */
 const PARTITION_LOCK = 7_421_002;
-const DAY_MS: Milliseconds = 86_400_000;
 /** Partitions exist for so many days ahead, in case none can be made for some time. */
 const DAYS_AHEAD = 4;
 /** Reports that could not be compacted, and segments that could not be merged, are kept so many days longer than samples. */

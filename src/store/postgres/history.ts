@@ -1,4 +1,4 @@
-import { DAY_MS } from '../../domain/history/report-collector.ts';
+import { DAY_MS } from '../../domain/day.ts';
 import type { RollupStep } from '../../domain/history/rollup.ts';
 import { shardInSql, shardOf } from '../../domain/shards.ts';
 import type { Uuid } from '../../domain/values.ts';

@@ -1,10 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { DAY_MS } from '../../domain/day.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import type { RetentionStore } from '../contract/retention.ts';
 import { finalStatuses } from './command-statuses.ts';
 import type { Database, Statement } from './database.ts';
 
-const DAY_MS = 86_400_000;
 /** A clock may be set back by almost this much before a used session token would count as unused. */
 const USED_TOKENS_MS = 2 * 3_600_000;
 /** Pause between two batches, for other statements. */

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { dayOf } from '../../../src/domain/history/report-collector.ts';
+import { dayOf } from '../../../src/domain/day.ts';
 import { encodeSegment } from '../../../src/domain/history/segment.ts';
 import { readBuckets, readSamples } from '../../../src/operations/devices/series-reader.ts';
 import type { SeriesRows } from '../../../src/store/contract/history.ts';

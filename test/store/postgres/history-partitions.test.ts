@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { dayOf } from '../../../src/domain/history/report-collector.ts';
+import { dayOf } from '../../../src/domain/day.ts';
 import { encodeSegment } from '../../../src/domain/history/segment.ts';
 import type { Statement } from '../../../src/store/postgres/database.ts';
 import { dropPartitions } from '../../../src/store/postgres/history-partitions.ts';

@@ -1,5 +1,6 @@
 import { beforeEach, expect, it } from 'vitest';
-import { dayOf, MAX_DAY_PROPERTIES, MAX_DAY_SAMPLES } from '../../../src/domain/history/report-collector.ts';
+import { dayOf } from '../../../src/domain/day.ts';
+import { MAX_DAY_PROPERTIES, MAX_DAY_SAMPLES } from '../../../src/domain/history/report-collector.ts';
 import { MAX_DEVICE_SKEW_MS } from '../../../src/store/contract/history.ts';
 import { newId } from '../../support/actor-commits.ts';
 import { type TestClock, testClock } from '../../support/clock.ts';

@@ -1,3 +1,4 @@
+import { DAY_MS } from '../../../src/domain/day.ts';
 import type { RollupStep } from '../../../src/domain/history/rollup.ts';
 import { shardOf } from '../../../src/domain/shards.ts';
 import type { EpochMs, Uuid } from '../../../src/domain/values.ts';
@@ -40,8 +41,6 @@ export interface SegmentRow extends StoredSegment {
 export interface MergedSegmentRow extends SegmentRow {
   rollups: Readonly<Record<RollupStep, Uint8Array>>;
 }
-
-const DAY_MS = 86_400_000;
 
 export const samplesKey = (deviceId: Uuid, version: number): string => `${deviceId}/${version}`;
 const dayKey = ({ deviceId, property, day }: Pick<MergedDay, 'deviceId' | 'property' | 'day'>): string =>
