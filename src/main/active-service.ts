@@ -75,11 +75,11 @@ export class ActiveService {
     const isLeader = (): boolean => this.#nodeCluster?.coordinator.leader ?? true;
     const { actors, store, clock, log } = composed.services;
     const shards = () => core.membership?.shards.list ?? null;
-    this.#compaction = new HistoryCompaction({ store, clock, log, shards });
+    this.#compaction = new HistoryCompaction({ store, clock, log, shards, limits: core.limits.history });
     actors.subscribe('device.state', ({ deviceId, tenantId }) => this.#compaction.recordReport(deviceId, tenantId));
     this.#history = new HistoryUpkeep({
       ...{ history: store.history, compaction: this.#compaction, retention: config.historyRetention },
-      ...{ clock, log, isLeader },
+      ...{ clock, log, isLeader, timing: core.limits.history },
     });
     this.#pruning = new Pruning(config, {
       ...composed.services,

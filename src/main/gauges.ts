@@ -25,7 +25,7 @@ interface GaugeParts {
   collections: readonly SizeReporter[];
   clockOffsets(): ClockOffsets;
   pruning: Pick<Pruning, 'suspended'>;
-  history: Pick<HistoryCompaction, 'failures' | 'dropped' | 'oldestAgeMs'>;
+  history: Pick<HistoryCompaction, 'failures' | 'dropped' | 'merged' | 'oldestAgeMs' | 'sweepingMs'>;
   /** Number of migrations that wait for nodes of older builds to end. */
   waitingMigrations(): number;
   /** Null for a process that has the database to itself. */
@@ -110,6 +110,16 @@ function registerHistoryGauges(metrics: Metrics, { history }: GaugeParts): void 
     'history_compaction_failures',
     'Devices whose history could not be compacted',
     () => history.failures,
+  );
+  metrics.gauge(
+    'history_sweep_seconds',
+    'How long the current hourly run over all devices has taken; 0 between two runs',
+    () => history.sweepingMs() / 1000,
+  );
+  metrics.counter(
+    'history_series_merged',
+    'Days of a property whose segments were merged and rolled up',
+    () => history.merged,
   );
   metrics.counter('history_samples_dropped', 'Samples beyond the limits of a device and day', () => history.dropped);
 }

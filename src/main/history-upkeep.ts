@@ -6,8 +6,13 @@ import type { EpochMs, Milliseconds } from '../domain/values.ts';
 import type { HistoryCompaction } from '../services/history-compaction.ts';
 import type { HistoryStore } from '../store/contract/history.ts';
 
-const CHECK_MS: Milliseconds = 60_000;
-const HOUR_MS: Milliseconds = 3_600_000;
+/** How often the upkeep checks what is due, and how often it sweeps and makes partitions. */
+export interface UpkeepTiming {
+  checkMs: Milliseconds;
+  sweepMs: Milliseconds;
+}
+
+const defaultTiming: UpkeepTiming = { checkMs: 60_000, sweepMs: 3_600_000 };
 
 interface HistoryUpkeepParts {
   history: Pick<HistoryStore, 'makePartitions' | 'dropPartitions'>;
@@ -17,6 +22,7 @@ interface HistoryUpkeepParts {
   log: Log;
   /** True on one of the nodes that share the database. */
   isLeader(): boolean;
+  timing?: Partial<UpkeepTiming> | undefined;
 }
 
 /** Compacts busy devices every minute and all others every hour, makes partitions ahead, and drops expired ones. */
@@ -28,18 +34,19 @@ export class HistoryUpkeep {
 
   constructor(parts: HistoryUpkeepParts) {
     const { compaction, log } = parts;
+    const { checkMs, sweepMs } = { ...defaultTiming, ...parts.timing };
     this.#parts = parts;
-    const partitions = new PeriodicTask(log, HOUR_MS, () => this.#makePartitions());
+    const partitions = new PeriodicTask(log, sweepMs, () => this.#makePartitions());
     this.#tasks = [
       partitions,
       new PeriodicTask(log, 0, () => compaction.compactBusy()),
-      new PeriodicTask(log, HOUR_MS, () => compaction.sweep()),
+      new PeriodicTask(log, sweepMs, () => compaction.sweep()),
     ];
     // The partition of the day, before the first report if possible: without one it goes to the default partition.
     partitions.check();
     this.#timer = setInterval(() => {
       for (const task of this.#tasks) task.check();
-    }, CHECK_MS).unref();
+    }, checkMs).unref();
   }
 
   /** Resolves when nothing is being compacted. */

@@ -7,9 +7,11 @@ import type { SessionLimits } from '../edges/mcp/session-registry.ts';
 import type { MqttLimits } from '../edges/mqtt/mqtt-limits.ts';
 import type { FixedRates } from '../edges/shared/rate-limiter.ts';
 import type { Services } from '../operations/operation.ts';
+import type { CompactionLimits } from '../services/compaction-limits.ts';
 import type { CoordinatorTiming } from '../services/shard-coordinator.ts';
 import type { Store } from '../store/contract.ts';
 import type { LockTiming } from '../store/lock/lock-timing.ts';
+import type { UpkeepTiming } from './history-upkeep.ts';
 
 /** Options of a start that are not settings of the environment. */
 export interface StartOptions {
@@ -32,6 +34,7 @@ export interface StartOptions {
     lock?: Partial<LockTiming>;
     coordinator?: Partial<CoordinatorTiming>;
     links?: Partial<LinkLimits>;
+    history?: Partial<CompactionLimits & UpkeepTiming>;
     /** Milliseconds between two reads of the database's clock by a standby. */
     clockCheckMs?: number;
   };

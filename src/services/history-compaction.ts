@@ -2,11 +2,9 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../domain/clock.ts';
 import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import { DAY_MS, dayOf } from '../domain/day.ts';
-import { rollUp } from '../domain/history/bucket.ts';
 import { ReportCollector } from '../domain/history/report-collector.ts';
-import { encodeRollup, type RollupStep, rollupSteps } from '../domain/history/rollup.ts';
-import type { Sample, StoredReport } from '../domain/history/sample.ts';
-import { decodeSegment, encodeSegment } from '../domain/history/segment.ts';
+import type { StoredReport } from '../domain/history/sample.ts';
+import { encodeSegment } from '../domain/history/segment.ts';
 import type { Log } from '../domain/log.ts';
 import { type OwnedShards, shardOf } from '../domain/shards.ts';
 import { NIL_UUID } from '../domain/uuid.ts';
@@ -15,23 +13,18 @@ import {
   type DayNumber,
   type HistoryBacklog,
   MAX_DEVICE_SKEW_MS,
-  type OpenSeries,
   type ReportRow,
   type SegmentRow,
 } from '../store/contract/history.ts';
 import { type Store, StoreUnavailable } from '../store/contract.ts';
+import { type CompactionLimits, defaultCompactionLimits } from './compaction-limits.ts';
+import { HistoryMerge } from './history-merge.ts';
+import { KeyedLocks } from './keyed-locks.ts';
 
-/** Reports of a device since its last compaction from which on it is compacted in the next minute. */
-const DUE_REPORTS = 500;
 /** Reports that are divided into samples before other work gets its turn. */
 const REPORTS_PER_TURN = 64;
-/** Rows with reports that are compacted at once, and their bytes: parsing them is the longest step between two pauses. */
-const MAX_ROWS = 500;
-const MAX_BYTES = 1024 * 1024;
 /** Bytes of reports that are parsed before other work gets its turn. */
 const BYTES_PER_TURN = 128 * 1024;
-/** Times that up to so many rows of a device are compacted before others are: 32,000 rows or 64 MB. */
-const MAX_STEPS = 64;
 /** Devices whose backlog is read at a time. */
 const PAGE = 500;
 
@@ -41,6 +34,7 @@ interface HistoryCompactionParts {
   log: Log;
   /** The shards of this process. */
   shards(): OwnedShards;
+  limits?: Partial<CompactionLimits> | undefined;
 }
 
 /**
@@ -51,21 +45,48 @@ interface HistoryCompactionParts {
 export class HistoryCompaction {
   /** Devices whose compaction failed since the start. */
   failures = 0;
-  /** Samples that exceeded the limits of a day, or came after those of their day had expired, since the start. */
-  dropped = 0;
   readonly #parts: HistoryCompactionParts;
+  readonly #limits: CompactionLimits;
+  readonly #merge: HistoryMerge;
+  /** A device is compacted by one task at a time: both would read the same reports, and the second one store nothing. */
+  readonly #locks = new KeyedLocks();
   /** Reports by device since its last compaction. */
   readonly #reports = new Map<Uuid, { tenantId: Uuid; count: number }>();
   #stopped = false;
   /** When the oldest report was received that the last sweep could not compact. */
   #oldest: EpochMs | null = null;
+  /** When the current sweep began, on the monotonic clock. */
+  #sweepingSince: Milliseconds | null = null;
+  /** Samples beyond the limits of a day. */
+  #excess = 0;
 
   constructor(parts: HistoryCompactionParts) {
+    const { store, limits } = parts;
     this.#parts = parts;
+    this.#limits = { ...defaultCompactionLimits, ...limits };
+    this.#merge = new HistoryMerge({ store, limits: this.#limits, isStopped: () => this.#stopped });
   }
 
   sizes(): CollectionSizes {
-    return { history_reporting_devices: this.#reports.size };
+    return {
+      history_reporting_devices: this.#reports.size,
+      history_devices_compacting: this.#locks.sizes().locks ?? 0,
+    };
+  }
+
+  /** Samples beyond the limits of a day, and those that came after those of their day had expired, since the start. */
+  get dropped(): number {
+    return this.#excess + this.#merge.dropped;
+  }
+
+  /** Days of a property that were merged since the start. */
+  get merged(): number {
+    return this.#merge.merged;
+  }
+
+  /** How long the current sweep has been running; 0 between two sweeps. */
+  sweepingMs(): Milliseconds {
+    return this.#sweepingSince === null ? 0 : performance.now() - this.#sweepingSince;
   }
 
   /** Age of the oldest report that the last sweep could not compact; 0 if it compacted all that were due. */
@@ -87,7 +108,7 @@ export class HistoryCompaction {
 
   /** Compacts the devices with many reports. */
   async compactBusy(): Promise<void> {
-    const due = [...this.#reports].filter(([, { count }]) => count >= DUE_REPORTS);
+    const due = [...this.#reports].filter(([, { count }]) => count >= this.#limits.dueReports);
     for (const [deviceId, { tenantId }] of due) {
       if (this.#stopped) return;
       this.#reports.delete(deviceId);
@@ -104,14 +125,24 @@ export class HistoryCompaction {
 
   /** Compacts all devices with many reports or reports of a complete day, and merges complete days. */
   async sweep(): Promise<void> {
+    this.#sweepingSince = performance.now();
+    try {
+      await this.#sweepDevices();
+    } finally {
+      this.#sweepingSince = null;
+    }
+  }
+
+  async #sweepDevices(): Promise<void> {
     const { store, shards, clock } = this.#parts;
     const before = dayOf(clock.now() - MAX_DEVICE_SKEW_MS);
     // The others have few reports, and are in this sweep if these are of a complete day.
-    for (const [deviceId, { count }] of this.#reports) if (count < DUE_REPORTS) this.#reports.delete(deviceId);
+    for (const [deviceId, { count }] of this.#reports)
+      if (count < this.#limits.dueReports) this.#reports.delete(deviceId);
     let oldest: EpochMs | null = null;
     for (let after: Uuid | null = NIL_UUID; after !== null && !this.#stopped; ) {
       const { backlogs, next }: { backlogs: HistoryBacklog[]; next: Uuid | null } = await store.history.backlogs(
-        ...[after, PAGE, MAX_ROWS, shards()],
+        ...[after, PAGE, this.#limits.maxRows, shards()],
       );
       for (const backlog of backlogs) {
         if (this.#stopped) return;
@@ -155,7 +186,7 @@ export class HistoryCompaction {
   /** False if it failed or some reports remain. A device that cannot be compacted does not stop those after it. */
   async #attempt(deviceId: Uuid, compact: () => Promise<boolean>): Promise<boolean> {
     try {
-      return await compact();
+      return await this.#locks.exclusive(deviceId, compact);
     } catch (error) {
       if (error instanceof StoreUnavailable) throw error;
       this.failures += 1;
@@ -170,21 +201,23 @@ export class HistoryCompaction {
   ): Promise<boolean> {
     const { store } = this.#parts;
     if (deleted) {
-      await store.history.deleteDevice(deviceId, tenantId);
+      await store.history.deleteDevice(deviceId, tenantId, this.#limits.deleteRows);
       return true;
     }
     const isComplete = oldest !== null && oldest < before * DAY_MS + MAX_DEVICE_SKEW_MS;
-    const isCompacted = !(rows >= MAX_ROWS || isComplete) || (await this.#compactReports(deviceId, tenantId));
+    const isCompacted =
+      !(rows >= this.#limits.maxRows || isComplete) || (await this.#compactReports(deviceId, tenantId));
     if (!isCompacted) return false;
-    if (isComplete || (openFrom !== null && openFrom < before)) await this.#mergeDays(deviceId, tenantId, before);
+    if (isComplete || (openFrom !== null && openFrom < before)) await this.#merge.mergeDays(deviceId, tenantId, before);
     return true;
   }
 
   /** False if some reports remain; the device is due in the next minute then. */
   async #compactReports(deviceId: Uuid, tenantId: Uuid): Promise<boolean> {
     const { history } = this.#parts.store;
-    for (let step = 0; step < MAX_STEPS && !this.#stopped; step += 1) {
-      const { version, rows } = await history.tail(deviceId, MAX_ROWS, MAX_BYTES);
+    const { maxRows, maxBytes, maxSteps } = this.#limits;
+    for (let step = 0; step < maxSteps && !this.#stopped; step += 1) {
+      const { version, rows } = await history.tail(deviceId, maxRows, maxBytes);
       const last = rows.at(-1);
       if (last === undefined) return true;
       const { reports, bytes } = await parseReports(rows);
@@ -201,52 +234,16 @@ export class HistoryCompaction {
       // False if another process has compacted them.
       const isStored = await history.compact({ deviceId, tenantId, from: version, to: last.version, segments });
       if (!isStored) return true;
-      this.dropped += collector.dropped;
+      this.#excess += collector.dropped;
       // A tail that ends below both limits has all.
-      if (rows.length < MAX_ROWS && bytes < MAX_BYTES) return true;
+      if (rows.length < maxRows && bytes < maxBytes) return true;
     }
     this.#setDue(deviceId, tenantId);
     return false;
   }
 
   #setDue(deviceId: Uuid, tenantId: Uuid): void {
-    this.#reports.set(deviceId, { tenantId, count: DUE_REPORTS });
-  }
-
-  /** Merges the segments of complete days, one property after another. */
-  async #mergeDays(deviceId: Uuid, tenantId: Uuid, before: number): Promise<void> {
-    const { history } = this.#parts.store;
-    const { version } = await history.tail(deviceId, 1, 1);
-    for (const open of await history.openSeries(deviceId, before))
-      if (this.#stopped || !(await this.#mergeDay(deviceId, tenantId, open))) return;
-    await history.closeDays(deviceId, tenantId, version, before);
-  }
-
-  /** False if the shard has moved, or another process has merged the day: it stays open until the next sweep. */
-  async #mergeDay(deviceId: Uuid, tenantId: Uuid, open: OpenSeries): Promise<boolean> {
-    const { history } = this.#parts.store;
-    const { property, day, mergedPart } = open;
-    const samples: Sample[] = [];
-    let part = 0;
-    const segments = await history.segments(deviceId, property, day);
-    const hasExpired = mergedPart !== null && !segments.some((segment) => segment.part === mergedPart);
-    for (const segment of segments) {
-      for (const sample of decodeSegment(segment.body)) samples.push(sample);
-      part = Math.max(part, segment.part);
-      await nextTurn();
-    }
-    if (hasExpired) {
-      // The roll-ups have samples that are no longer stored.
-      const isDiscarded = await history.discardLate({ ...open, deviceId, tenantId, part });
-      if (isDiscarded) this.dropped += samples.length;
-      return isDiscarded;
-    }
-    const body = await encodeSegment(samples);
-    const rollups = {} as Record<RollupStep, Uint8Array>;
-    for (const [name, step] of Object.entries(rollupSteps) as [RollupStep, Milliseconds][]) {
-      rollups[name] = await encodeRollup(day * DAY_MS, step, rollUp(samples, step));
-    }
-    return history.merge({ deviceId, tenantId, property, day, part, samples: samples.length, body, rollups });
+    this.#reports.set(deviceId, { tenantId, count: this.#limits.dueReports });
   }
 }
 

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { shardOf } from '../../src/domain/shards.ts';
+import type { CompactionLimits } from '../../src/services/compaction-limits.ts';
 import { HistoryCompaction } from '../../src/services/history-compaction.ts';
 import { type Store, StoreUnavailable } from '../../src/store/contract.ts';
 import { newId } from '../support/actor-commits.ts';
@@ -63,7 +64,7 @@ describe('history compaction', () => {
       handOver();
       await compaction.compactBusy();
       expect([await isCompacted(moved), await isCompacted(own)]).toEqual([false, true]);
-      expect(compaction.sizes()).toEqual({ history_reporting_devices: 0 });
+      expect(compaction.sizes()).toEqual({ history_devices_compacting: 0, history_reporting_devices: 0 });
     });
 
     it('skips the devices of a page that was read before', async () => {
@@ -71,6 +72,99 @@ describe('history compaction', () => {
       backlogsRead = handOver;
       await compaction.sweep();
       expect([await isCompacted(moved), await isCompacted(own)]).toEqual([false, true]);
+    });
+  });
+
+  describe('of a complete day', () => {
+    const PROPERTIES = 20;
+    const names = Array.from({ length: PROPERTIES }, (_, n) => `p${n}`);
+    let device: ReportingDevice;
+    let calls: { segments: number[]; merge: number[] };
+    let history: Store['history'];
+    beforeEach(async () => {
+      device = new ReportingDevice(store);
+      await device.register();
+      for (let n = 0; n < 5; n += 1)
+        await device.report(START + n, { values: Object.fromEntries(names.map((name, p) => [name, n * p])) });
+      clock.set(START + DAY + HOUR);
+      calls = { segments: [], merge: [] };
+      history = {
+        ...store.history,
+        segments(...values) {
+          calls.segments.push(values[3].length);
+          return store.history.segments(...values);
+        },
+        merge(...values) {
+          calls.merge.push(values[2].length);
+          return store.history.merge(...values);
+        },
+      };
+    });
+    const compactionWith = (limits: Partial<CompactionLimits>) =>
+      new HistoryCompaction({ store: { history }, clock, log: silent, shards: () => null, limits });
+    const expectAll = async () => {
+      for (const name of names) {
+        const { source, buckets } = await device.buckets(name, START, START + DAY, DAY);
+        expect([source, buckets[0]?.count]).toEqual(['1d', 5]);
+        expect(await device.read(name, START, START + DAY)).toEqual(device.seriesOf(name));
+      }
+    };
+
+    it('reads and writes its properties in one statement each', async () => {
+      const compaction = compactionWith({});
+      await compaction.sweep();
+      expect(calls).toEqual({ segments: [PROPERTIES], merge: [PROPERTIES] });
+      expect([compaction.merged, compaction.failures]).toEqual([PROPERTIES, 0]);
+      await expectAll();
+      expect((await store.history.openSeries(device.id, 1e6)).series).toEqual([]);
+    });
+
+    it('limits the bytes of a statement, and continues with the rest after the process stopped', async () => {
+      const { series } = await openAfter(compactionWith({ mergeBytes: 0, maxPauseMs: 0 }));
+      const mergeBytes = 2 * Math.max(...series.map(({ bytes }) => bytes));
+      const stopped = compactionWith({ mergeBytes, maxPauseMs: 0 });
+      const { merge } = history;
+      history.merge = (...values) => {
+        stopped.stop();
+        return merge(...values);
+      };
+      await stopped.sweep();
+      const [first = 0] = calls.merge;
+      expect(calls.merge).toHaveLength(1);
+      expect(first).toBeGreaterThanOrEqual(2);
+      expect(first).toBeLessThan(PROPERTIES);
+      history.merge = merge;
+      await compactionWith({ mergeBytes, maxPauseMs: 0 }).sweep();
+      expect(calls.merge.reduce((sum, count) => sum + count)).toBe(PROPERTIES);
+      expect(calls.segments).toEqual(calls.merge);
+      await expectAll();
+    });
+
+    /** Compacts the reports without merging them. */
+    async function openAfter(compaction: HistoryCompaction) {
+      record(compaction, device);
+      await compaction.compactBusy();
+      return store.history.openSeries(device.id, 1e6);
+    }
+
+    it('is compacted by one task at a time', async () => {
+      let running = 0;
+      let most = 0;
+      const { tail } = history;
+      history.tail = async (...values) => {
+        running += 1;
+        most = Math.max(most, running);
+        const read = await tail(...values);
+        running -= 1;
+        return read;
+      };
+      const compaction = compactionWith({});
+      record(compaction, device);
+      const tasks = [compaction.sweep(), compaction.compactBusy()];
+      expect(compaction.sizes().history_devices_compacting).toBe(1);
+      await Promise.all(tasks);
+      expect([most, compaction.failures, compaction.sweepingMs()]).toEqual([1, 0, 0]);
+      await expectAll();
     });
   });
 

@@ -91,7 +91,7 @@ export class ReportingDevice {
 }
 
 export const compactionOf = (store: Store, clock: TestClock): HistoryCompaction =>
-  new HistoryCompaction({ store, clock, log: silent, shards: () => null });
+  new HistoryCompaction({ store, clock, log: silent, shards: () => null, limits: { maxPauseMs: 0 } });
 
 /** What an interval has, without its first sample's distance. */
 export type BucketSummary = Omit<Bucket, 'head'>;

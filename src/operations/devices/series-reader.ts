@@ -51,7 +51,10 @@ export async function readSamples(
   const last = dayOf(to - 1);
   // More days at a time, as most devices report seldom.
   for (let day = first, count = 1; day <= last; day += count, count = Math.min(2 * count, MAX_READ_DAYS)) {
-    const range = { from: day, to: Math.min(day + count - 1, last) };
+    const range: SeriesRange = {
+      ...{ from: day, to: Math.min(day + count - 1, last) },
+      ...(day > first && { withoutEarlier: true }),
+    };
     const read = await readSeries(services, request, range, null);
     if (!read.ok) return read;
     for (const one of read.value.days) {
@@ -109,7 +112,7 @@ async function readSeries(
   const rows = await store.history.series(tenantId, deviceId, property, range, source);
   if (!rows.complete) return BEING_COMPACTED;
   const unmerged = await unmergedOf(rows, property, range.to);
-  const segments = (day: number) => store.history.segments(deviceId, property, day);
+  const segments = (day: number) => store.history.segments(tenantId, deviceId, day, [property]);
   return done(new SeriesDays({ rows, unmerged, range, source, segments }));
 }
 

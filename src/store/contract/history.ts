@@ -60,6 +60,15 @@ export interface OpenSeries {
   part: number;
   /** The version up to which its roll-ups have the samples; null without roll-ups. */
   mergedPart: number | null;
+  /** Bytes of its segments. */
+  bytes: number;
+}
+
+/** What a device has to merge, and the version up to which its reports are compacted. */
+export interface OpenDays {
+  version: number;
+  /** By day and property. */
+  series: OpenSeries[];
 }
 
 /** Encoded samples of a day, which has those up to the version `part`. */
@@ -69,17 +78,19 @@ export interface StoredSegment {
   body: Uint8Array;
 }
 
+/** A segment of one of several properties. */
+export interface PropertySegment extends StoredSegment {
+  property: string;
+}
+
 /** All samples of a property and day as one segment, with its roll-ups. */
-export interface MergedDay extends Omit<OpenSeries, 'mergedPart'> {
-  deviceId: Uuid;
-  tenantId: Uuid;
+export interface MergedSeries extends PropertySegment {
   samples: number;
-  body: Uint8Array;
   rollups: Readonly<Record<RollupStep, Uint8Array>>;
 }
 
 /** Samples of a day whose merged segment has expired. */
-export interface LateSamples extends OpenSeries {
+export interface LateSamples extends Omit<OpenSeries, 'bytes'> {
   deviceId: Uuid;
   tenantId: Uuid;
 }
@@ -87,6 +98,8 @@ export interface LateSamples extends OpenSeries {
 export interface SeriesRange {
   from: DayNumber;
   to: DayNumber;
+  /** Without what was reported for earlier days. */
+  withoutEarlier?: true;
 }
 
 /** The stored history of a property as of one moment. */
@@ -131,15 +144,15 @@ export interface HistoryStore {
   sampleCounts(deviceId: Uuid, days: readonly DayNumber[]): Promise<SampleCount[]>;
   /** False, and nothing is stored, if the position of the device is no longer `from`, or its shard has another owner. */
   compact(compaction: Compaction): Promise<boolean>;
-  /** The series of days before `before` that are not merged, by day and property. */
-  openSeries(deviceId: Uuid, before: DayNumber): Promise<OpenSeries[]>;
-  /** The segments of a property and day, without those that a merged one contains. */
-  segments(deviceId: Uuid, property: string, day: DayNumber): Promise<StoredSegment[]>;
+  /** The series of days before `before` that are not merged. */
+  openSeries(deviceId: Uuid, before: DayNumber): Promise<OpenDays>;
+  /** The segments of properties on a day, without those that a merged one contains. */
+  segments(tenantId: Uuid, deviceId: Uuid, day: DayNumber, properties: readonly string[]): Promise<PropertySegment[]>;
   /**
-   * Replaces the segment and the roll-ups of the day, unless those stored have samples of a later version. False, and nothing
-   * is stored, if the shard has another owner.
+   * Replaces the segments and the roll-ups of their days, unless those stored have samples of a later version. False, and
+   * nothing is stored, if the shard has another owner.
    */
-  merge(merged: MergedDay): Promise<boolean>;
+  merge(deviceId: Uuid, tenantId: Uuid, merged: readonly MergedSeries[]): Promise<boolean>;
   /**
    * The roll-ups stay as they are, and the samples up to `part` are no longer read. False, and nothing is changed, if the
    * day has a merged segment or other roll-ups than those up to `mergedPart`.
@@ -147,8 +160,8 @@ export interface HistoryStore {
   discardLate(late: LateSamples): Promise<boolean>;
   /** All days before `before` are merged; without effect if the position has moved since `version`. */
   closeDays(deviceId: Uuid, tenantId: Uuid, version: number, before: DayNumber): Promise<void>;
-  /** Deletes everything of a deleted device. */
-  deleteDevice(deviceId: Uuid, tenantId: Uuid): Promise<void>;
+  /** Deletes everything of a deleted device, up to `batch` rows in a statement; the rest remains if the shard moves. */
+  deleteDevice(deviceId: Uuid, tenantId: Uuid, batch: number): Promise<void>;
   /** Null as `step`: samples. */
   series(
     tenantId: Uuid,

@@ -8,6 +8,8 @@ import { SCHEMA_LOCK_TIMEOUT_MS } from './lock-retry.ts';
 const PARTITION_LOCK = 7_421_002;
 /** Partitions exist for so many days ahead, in case none can be made for some time. */
 const DAYS_AHEAD = 4;
+/** Rows that one statement deletes from a default partition. */
+const DELETE_BATCH = 2_000;
 /** Reports that could not be compacted, and segments that could not be merged, are kept so many days longer than samples. */
 export const UNCOMPACTED_DAYS = 2;
 
@@ -146,13 +148,23 @@ async function dropBefore(database: HistoryDatabase, table: PartitionedTable, ra
     const next = day + table.days;
     if (next <= range.end && (await dropPartition(database, table, day, next <= range.expired))) dropped += 1;
   }
-  const { pending } = table;
-  await database.write({
-    text: `delete from ${table.name}_default t where ${table.expired}
-      ${pending === undefined ? '' : `and (${table.expired.replace('$1', '$2')} or not ${pending.rows})`}`,
-    values: pending === undefined ? [range.end] : [range.end, range.expired],
-  });
+  await deleteFromDefault(database, table, range);
   return dropped;
+}
+
+/** Without an index: the table is small, and `DELETE_BATCH` limits how long a statement locks rows. */
+async function deleteFromDefault(database: HistoryDatabase, table: PartitionedTable, range: DropRange): Promise<void> {
+  const { pending, name } = table;
+  const condition = `${table.expired} ${pending === undefined ? '' : `and (${table.expired.replace('$1', '$2')} or not ${pending.rows})`}`;
+  for (let deleted = DELETE_BATCH; deleted === DELETE_BATCH; ) {
+    const rows = await database.write<{ deleted: number }>({
+      text: `with gone as (delete from ${name}_default where ctid = any(array(
+          select t.ctid from ${name}_default t where ${condition} limit ${DELETE_BATCH})) returning 1)
+        select count(*) as deleted from gone`,
+      values: pending === undefined ? [range.end] : [range.end, range.expired],
+    });
+    deleted = rows[0]?.deleted ?? 0;
+  }
 }
 
 /** False if it has rows that are still needed: reports may have been stored or compacted since the range was read. */

@@ -9,6 +9,7 @@ import {
   MAX_DEVICE_SKEW_MS,
   MAX_TAIL_BYTES,
   type OpenSeries,
+  type PropertySegment,
   type ReportRow,
   type ReportTail,
   type SampleCount,
@@ -43,6 +44,25 @@ const unmergedParts = `from history_parts p where p.device_id = $1 and p.day >= 
   select from history_rollups r where r.device_id = p.device_id and r.property = p.property and r.day = p.day
     and r.day >= ${openFromOf} and r.part >= p.part)`;
 
+/** Rows of a device by table, with the rest of their keys. */
+const deviceTables = [
+  ['samples', 'version, at'],
+  ['history_parts', 'property, day, part'],
+  ['history_segments', 'property, day'],
+  ['history_rollups', 'property, day'],
+  ['history_positions', 'device_id'],
+] as const;
+
+const textArray = (texts: readonly string[]): SqlValue => (texts.length === 0 ? '{}' : binaryArray('text', texts));
+const bytesArray = (bodies: readonly Uint8Array[]): SqlValue =>
+  bodies.length === 0 ? '{}' : binaryArray('bytea', bodies);
+
+/** An array for each column of integers. */
+const integerColumns = <Column extends string>(
+  rows: readonly Record<Column, number>[],
+  ...columns: Column[]
+): string[] => columns.map((column) => `{${rows.map((row) => row[column]).join(',')}}`);
+
 interface SeriesRow {
   kind: 'day' | 'before' | 'part' | 'tail' | 'more';
   day: number | null;
@@ -51,17 +71,18 @@ interface SeriesRow {
   report: string | null;
 }
 
+/** `$6` and `$7`: the first day of parts, and the first time of receipt, that may have samples of the requested days. */
 const seriesQuery = (step: RollupStep | null): string => `with
   tail as materialized (
     select version, body, sum(octet_length(body)) over (order by version) as total from samples
-    where device_id = $1 and version > coalesce(${positionOf}, 0) and at < $5),
+    where device_id = $1 and version > coalesce(${positionOf}, 0) and at < $5 and at >= $7),
   more as (select exists (select from tail where total > ${MAX_TAIL_BYTES}) as more)
   select 'day' as kind, day, part, ${step === null ? 'body' : rollupColumns[step]} as body, null as report
     from ${step === null ? 'history_segments' : 'history_rollups'}
     where device_id = $1 and property = $2 and day between $3 and $4
   union all (select 'before', day, part, days, null from history_rollups
-    where device_id = $1 and property = $2 and day < $3 order by day desc limit 1)
-  union all select 'part', day, part, body, null ${unmergedParts} and p.property = $2 and p.day <= $4
+    where device_id = $1 and property = $2 and day < $3 and $6::integer < $3 order by day desc limit 1)
+  union all select 'part', day, part, body, null ${unmergedParts} and p.property = $2 and p.day between $6 and $4
   union all select 'tail', null, version, null, body from tail where not (select more from more)
   union all select 'more', null, null, null, null from more where more`;
 
@@ -133,58 +154,67 @@ export const historyStore = (database: HistoryDatabase, fence: Fence | null): Hi
           select case when not exists (select from moved) then refuse('${MOVED}') end as moved`,
         values: [
           ...[deviceId, tenantId, to],
-          segments.length === 0
-            ? '{}'
-            : binaryArray(
-                'text',
-                segments.map(({ property }) => property),
-              ),
-          `{${segments.map(({ day }) => day).join(',')}}`,
-          `{${segments.map(({ samples }) => samples).join(',')}}`,
-          segments.length === 0
-            ? '{}'
-            : binaryArray(
-                'bytea',
-                segments.map(({ body }) => body),
-              ),
+          textArray(segments.map(({ property }) => property)),
+          ...integerColumns(segments, 'day', 'samples'),
+          bytesArray(segments.map(({ body }) => body)),
           from,
         ],
       }),
 
-    openSeries: (deviceId, before) =>
-      database.read<OpenSeries>({
+    async openSeries(deviceId, before) {
+      const rows = await database.read<{ version: number } & { [K in keyof OpenSeries]: OpenSeries[K] | null }>({
         name: 'history_open_series',
-        text: `select p.property, p.day, max(p.part) as part, (select r.part from history_rollups r
-            where r.device_id = $1 and r.property = p.property and r.day = p.day) as "mergedPart"
-          ${unmergedParts} and p.day < $2 group by p.property, p.day order by p.day, p.property`,
+        text: `select coalesce(${positionOf}, 0) as version, open.* from (select) as device left join (
+            select p.property, p.day, max(p.part) as part, sum(octet_length(p.body))::integer + coalesce((
+                select octet_length(s.body) from history_segments s
+                where s.device_id = $1 and s.property = p.property and s.day = p.day), 0) as bytes, (
+                select r.part from history_rollups r
+                where r.device_id = $1 and r.property = p.property and r.day = p.day) as "mergedPart"
+              ${unmergedParts} and p.day < $2 group by p.property, p.day) as open on true
+          order by open.day, open.property`,
         values: [deviceId, before],
-      }),
+      });
+      const series = rows.flatMap(({ property, day, part, bytes, mergedPart }) =>
+        property !== null && day !== null && part !== null
+          ? [{ property, day, part, bytes: bytes ?? 0, mergedPart }]
+          : [],
+      );
+      return { version: rows[0]?.version ?? 0, series };
+    },
 
-    segments: (deviceId, property, day) =>
-      database.read<StoredSegment>({
+    segments: (tenantId, deviceId, day, properties) =>
+      database.read<PropertySegment>({
         name: 'history_segments_of',
-        text: `select day, part, body from history_segments where device_id = $1 and property = $2 and day = $3
-          union all select day, part, body ${unmergedParts} and p.property = $2 and p.day = $3`,
-        values: [deviceId, property, day],
+        scope: { tenantId },
+        text: `select property, day, part, body from history_segments
+            where device_id = $1 and day = $2 and property = any($3::text[])
+          union all select property, day, part, body ${unmergedParts} and p.day = $2 and p.property = any($3::text[])`,
+        values: [deviceId, day, textArray(properties)],
       }),
 
-    merge: ({ deviceId, tenantId, property, day, part, samples, body, rollups }) =>
+    merge: (deviceId, tenantId, merged) =>
       checks.write('history_merge', tenantId, {
-        text: `kept as (
+        text: `given as (select * from unnest($3::text[], $4::integer[], $5::bigint[], $6::integer[],
+              $7::bytea[], $8::bytea[], $9::bytea[], $10::bytea[], $11::bytea[])
+            as g(property, day, part, samples, body, days, hours, quarters, minutes)),
+          kept as (
             insert into history_segments as s (device_id, property, day, part, tenant_id, samples, body)
-            values ($1, $2, $3, $4, $5, $6, $7)
+            select $1, property, day, part, $2, samples, body from given
             on conflict (device_id, property, day) do update
               set part = excluded.part, samples = excluded.samples, body = excluded.body where s.part < excluded.part),
           rolled as (
             insert into history_rollups as r (device_id, property, day, part, tenant_id, days, hours, quarters, minutes)
-            values ($1, $2, $3, $4, $5, $8, $9, $10, $11)
+            select $1, property, day, part, $2, days, hours, quarters, minutes from given
             on conflict (device_id, property, day) do update
               set part = excluded.part, days = excluded.days, hours = excluded.hours, quarters = excluded.quarters,
                 minutes = excluded.minutes where r.part < excluded.part)
           select null as merged`,
         values: [
-          ...[deviceId, property, day, part, tenantId, samples],
-          ...[body, rollups['1d'], rollups['1h'], rollups['15m'], rollups['1m']].map((bytes) => Buffer.from(bytes)),
+          ...[deviceId, tenantId],
+          textArray(merged.map(({ property }) => property)),
+          ...integerColumns(merged, 'day', 'part', 'samples'),
+          bytesArray(merged.map(({ body }) => body)),
+          ...(['1d', '1h', '15m', '1m'] as const).map((step) => bytesArray(merged.map(({ rollups }) => rollups[step]))),
         ],
       }),
 
@@ -211,22 +241,33 @@ export const historyStore = (database: HistoryDatabase, fence: Fence | null): Hi
       });
     },
 
-    async deleteDevice(deviceId, tenantId) {
-      await checks.write('history_delete_device', tenantId, {
-        text: `${['samples', 'history_parts', 'history_segments', 'history_rollups', 'history_positions']
-          .map((table) => `${table}_gone as (delete from ${table} where device_id = $1)`)
-          .join(', ')}
-          select null as deleted`,
-        values: [deviceId],
-      });
+    async deleteDevice(deviceId, tenantId, batch) {
+      // The position is the last one: a device that has one is continued by the next sweep.
+      for (const [table, key] of deviceTables) {
+        for (let deleted = batch; deleted >= batch; ) {
+          const row = await checks.row<{ deleted: number }>(`history_delete_${table}`, tenantId, {
+            text: `gone as (delete from ${table} where device_id = $1 and (${key}) <= (select ${key} from (
+                select ${key} from ${table} where device_id = $1 order by ${key} limit $2) as first
+                order by ${key.replaceAll(',', ' desc,')} desc limit 1) returning device_id)
+              select (select count(*) from gone) as deleted`,
+            values: [deviceId, batch],
+          });
+          if (row === null) return;
+          deleted = row.deleted;
+        }
+      }
     },
 
-    async series(tenantId, deviceId, property, { from, to }, step) {
+    async series(tenantId, deviceId, property, { from, to, withoutEarlier }, step) {
+      const firstDay = withoutEarlier ? from : 0;
       const rows = await database.read<SeriesRow>({
         name: `history_series_${step ?? 'samples'}`,
         scope: { tenantId },
         text: seriesQuery(step),
-        values: [deviceId, property, from, to, (to + 1) * DAY_MS + MAX_DEVICE_SKEW_MS],
+        values: [
+          ...[deviceId, property, from, to, (to + 1) * DAY_MS + MAX_DEVICE_SKEW_MS],
+          ...[firstDay, firstDay * DAY_MS - MAX_DEVICE_SKEW_MS],
+        ],
       });
       const segmentsOf = (kind: SeriesRow['kind']): StoredSegment[] =>
         rows.flatMap(({ kind: own, day, part, body }) =>

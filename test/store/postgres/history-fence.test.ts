@@ -42,13 +42,13 @@ eachDatabase('history of a shard with another owner', (backend) => {
     expect(await history.compact(compaction)).toBe(false);
     const body = new Uint8Array([1]);
     const rollups = { '1m': body, '15m': body, '1h': body, '1d': body };
-    const merged = { deviceId, tenantId, property: 'level', day: 1, part: 1, samples: 1, body, rollups };
-    expect(await history.merge(merged)).toBe(false);
+    const merged = { property: 'level', day: 1, part: 1, samples: 1, body, rollups };
+    expect(await history.merge(deviceId, tenantId, [merged])).toBe(false);
     await history.closeDays(deviceId, tenantId, 0, 1);
-    await history.deleteDevice(deviceId, tenantId);
+    await history.deleteDevice(deviceId, tenantId, 10);
     expect(refused).toEqual([]);
     expect(await positionOf(deviceId)).toBe(0);
-    expect(await history.segments(deviceId, 'level', 1)).toEqual([]);
+    expect(await history.segments(tenantId, deviceId, 1, ['level'])).toEqual([]);
     expect((await history.tail(deviceId, 10, 10_000)).rows).toHaveLength(1);
   });
 

@@ -81,6 +81,32 @@ eachDatabase('partitions of the history', (backend) => {
     expect(await device.read('level', START, START + DAY)).toEqual(device.seriesOf('level'));
   });
 
+  it('lose all expired rows of the default partition, in several statements', async () => {
+    const count = 4_100;
+    await database().write({
+      text: `insert into history_segments (device_id, property, day, part, tenant_id, samples, body)
+        select $1, 'p' || n, 10, 1, $2, 1, '' from generate_series(1, ${count}) as n`,
+      values: [device.id, device.tenantId],
+    });
+    const statements: number[] = [];
+    const write = async <Row extends object>(statement: Statement): Promise<Row[]> => {
+      const rows = await database().write<Row>(statement);
+      if (statement.text.includes('history_segments_default'))
+        statements.push(...rows.map((row) => (row as { deleted?: number }).deleted ?? 0));
+      return rows;
+    };
+    const { read, transaction } = database();
+    await dropPartitions(
+      { write, read: read.bind(database()), transaction: transaction.bind(database()) },
+      { ...RANGE, samplesFrom: 11 },
+      NOW,
+    );
+    expect(statements.reduce((sum, deleted) => sum + deleted)).toBe(count);
+    expect(Math.max(...statements)).toBeLessThan(count);
+    const segments = await store().history.segments(device.tenantId, device.id, 10, ['p1', 'p4100']);
+    expect(segments).toEqual([]);
+  });
+
   it('do not wait for days that were never merged longer than two days after their samples have expired', async () => {
     await store().history.makePartitions(dayOf(START));
     await device.report(START, { values: { level: 1 } });

@@ -52,11 +52,11 @@ eachStore('history of devices', (backend) => {
     clock.set(START + DAY + HOUR);
     await sweep();
     expect((await store().history.tail(device.id, 10, 1_000)).rows).toEqual([]);
-    expect(await store().history.openSeries(device.id, dayOf(START) + 9)).toHaveLength(2);
+    expect((await store().history.openSeries(device.id, dayOf(START) + 9)).series).toHaveLength(2);
     await expectAll(to);
     clock.set(START + 2 * DAY + HOUR);
     await sweep();
-    expect(await store().history.openSeries(device.id, dayOf(START) + 9)).toEqual([]);
+    expect((await store().history.openSeries(device.id, dayOf(START) + 9)).series).toEqual([]);
     await expectAll(to);
     expect((await device.buckets('level', START, to, 7 * MINUTE)).source).toBe('1m');
     expect((await device.buckets('level', START, to, DAY)).source).toBe('1d');
@@ -103,7 +103,7 @@ eachStore('history of devices', (backend) => {
     const compaction = compactionOf(store(), clock);
     await compaction.sweep();
     expect([compaction.dropped, compaction.failures]).toEqual([2, 0]);
-    expect(await store().history.openSeries(device.id, day + 9)).toEqual([]);
+    expect((await store().history.openSeries(device.id, day + 9)).series).toEqual([]);
     for (const property of ['level', 'on']) {
       const { buckets } = await device.buckets(property, START, START + DAY, DAY);
       expect(buckets[0]?.count).toBe(20);
@@ -117,7 +117,7 @@ eachStore('history of devices', (backend) => {
     const body = new Uint8Array([1]);
     const rollups = { '1m': body, '15m': body, '1h': body, '1d': body };
     const merge = (property: string, samples: number) =>
-      store().history.merge({ deviceId, tenantId, property, day, part: 1, samples, body, rollups });
+      store().history.merge(deviceId, tenantId, [{ property, day, part: 1, samples, body, rollups }]);
     for (let n = 1; n < MAX_DAY_PROPERTIES; n += 1) await merge(`p${n}`, 1);
     await merge('full', MAX_DAY_SAMPLES);
     await device.report(START + DAY, { time: START + 5, values: { p1: 1, p2: 2, full: 3, added: 4 } });
@@ -163,6 +163,23 @@ eachStore('history of devices', (backend) => {
     expect(await device.buckets('level', START, START + 3 * DAY, DAY)).toEqual({ source: '1d', buckets: [] });
     const { backlogs } = await store().history.backlogs('00000000-0000-0000-0000-000000000000', 1_000, 1);
     expect(backlogs.filter(({ deviceId }) => deviceId === device.id)).toEqual([]);
+  });
+
+  it('is deleted in statements of a few rows, and continued after a pause', async () => {
+    await reportFrom(START, 7);
+    clock.set(START + DAY + HOUR);
+    await sweep();
+    await reportFrom(clock.now(), 7);
+    const other = new ReportingDevice(store(), device.tenantId);
+    await other.register();
+    await other.report(START, { values: { level: 1 } });
+    const { id, tenantId } = device;
+    await store().history.deleteDevice(id, tenantId, 2);
+    await store().history.deleteDevice(id, tenantId, 2);
+    expect(await store().history.tail(id, 10, 1_000)).toEqual({ version: 0, rows: [] });
+    expect(await device.read('level', START, START + 3 * DAY)).toEqual([]);
+    expect((await device.buckets('level', START, START + 3 * DAY, DAY)).buckets).toEqual([]);
+    expect(await other.read('level', START, START + DAY)).toHaveLength(1);
   });
 
   it('keeps the partition of a day with a report that was stored after the others were compacted', async () => {

@@ -7,8 +7,9 @@ import {
   type HistoryStore,
   MAX_DEVICE_SKEW_MS,
   MAX_TAIL_BYTES,
-  type MergedDay,
+  type MergedSeries,
   type OpenSeries,
+  type PropertySegment,
   type SampleCount,
   type StoredSegment,
 } from '../../../src/store/contract/history.ts';
@@ -43,7 +44,7 @@ export interface MergedSegmentRow extends SegmentRow {
 }
 
 export const samplesKey = (deviceId: Uuid, version: number): string => `${deviceId}/${version}`;
-const dayKey = ({ deviceId, property, day }: Pick<MergedDay, 'deviceId' | 'property' | 'day'>): string =>
+const dayKey = ({ deviceId, property, day }: Pick<SegmentRow, 'deviceId' | 'property' | 'day'>): string =>
   JSON.stringify([deviceId, property, day]);
 
 const versionOf = (tables: Tables, deviceId: Uuid): number => tables.historyPositions.get(deviceId)?.version ?? 0;
@@ -133,26 +134,41 @@ export const historyStore = (session: Session): HistoryStore => ({
   openSeries: (deviceId, before) =>
     session.read('history.openSeries', [deviceId, before], (tables, deviceId, before) => {
       const open = new Map<string, OpenSeries>();
-      for (const { property, day, part } of unmerged(tables, deviceId)) {
-        const key = JSON.stringify([property, day]);
-        const mergedPart = tables.historyRollups.get(dayKey({ deviceId, property, day }))?.part ?? null;
-        if (day < before) open.set(key, { property, day, part: Math.max(part, open.get(key)?.part ?? 0), mergedPart });
+      for (const { property, day, part, body } of unmerged(tables, deviceId)) {
+        if (day >= before) continue;
+        const key = dayKey({ deviceId, property, day });
+        const known = open.get(key) ?? {
+          ...{ property, day, part, mergedPart: tables.historyRollups.get(key)?.part ?? null },
+          bytes: tables.historySegments.get(key)?.body.length ?? 0,
+        };
+        open.set(key, { ...known, part: Math.max(part, known.part), bytes: known.bytes + body.length });
       }
-      return [...open.values()].sort((one, other) => one.day - other.day || (one.property < other.property ? -1 : 1));
+      const series = [...open.values()];
+      series.sort((one, other) => one.day - other.day || (one.property < other.property ? -1 : 1));
+      return { version: versionOf(tables, deviceId), series };
     }),
 
-  segments: (deviceId, property, day) =>
-    session.read('history.segments', [deviceId, property, day], (tables, deviceId, property, day) => {
-      const merged = tables.historySegments.get(dayKey({ deviceId, property, day }));
-      const later = unmerged(tables, deviceId).filter((row) => row.property === property && row.day === day);
-      return [...(merged === undefined ? [] : [merged]), ...later].map(segmentOf);
-    }),
+  segments: (tenantId, deviceId, day, properties) =>
+    session.read(
+      'history.segments',
+      [tenantId, deviceId, day, properties],
+      (tables, tenantId, deviceId, day, properties) => {
+        const isWanted = (row: SegmentRow) =>
+          row.tenantId === tenantId && row.day === day && properties.includes(row.property);
+        const merged = tables.historySegments.where((row) => row.deviceId === deviceId && isWanted(row));
+        const later = unmerged(tables, deviceId).filter(isWanted);
+        return [...merged, ...later].map((row): PropertySegment => ({ property: row.property, ...segmentOf(row) }));
+      },
+    ),
 
-  merge: (merged) =>
-    session.write('history.merge', [merged], (tables, merged) => {
-      const key = dayKey(merged);
-      for (const table of [tables.historySegments, tables.historyRollups])
-        if ((table.get(key)?.part ?? -1) < merged.part) table.set(key, merged);
+  merge: (deviceId, tenantId, merged) =>
+    session.write('history.merge', [deviceId, tenantId, merged], (tables, deviceId, tenantId, merged) => {
+      for (const series of merged as readonly MergedSeries[]) {
+        const row = { deviceId, tenantId, ...series };
+        const key = dayKey(row);
+        for (const table of [tables.historySegments, tables.historyRollups])
+          if ((table.get(key)?.part ?? -1) < row.part) table.set(key, row);
+      }
       return true;
     }),
 
@@ -178,8 +194,8 @@ export const historyStore = (session: Session): HistoryStore => ({
       },
     ),
 
-  deleteDevice: (deviceId, tenantId) =>
-    session.write('history.deleteDevice', [deviceId, tenantId], (tables, deviceId, _tenantId) => {
+  deleteDevice: (deviceId, tenantId, batch) =>
+    session.write('history.deleteDevice', [deviceId, tenantId, batch], (tables, deviceId, _tenantId, _batch) => {
       const isOwn = (row: { deviceId: Uuid }) => row.deviceId === deviceId;
       dropRows(tables.samples, isOwn);
       dropRows(tables.historyParts, isOwn);
@@ -192,7 +208,8 @@ export const historyStore = (session: Session): HistoryStore => ({
     session.read(
       'history.series',
       [tenantId, deviceId, property, range, step],
-      (tables, tenantId, deviceId, property, { from, to }, step) => {
+      (tables, tenantId, deviceId, property, { from, to, withoutEarlier }, step) => {
+        const firstDay = withoutEarlier ? from : 0;
         const isOwn = (row: { tenantId: Uuid; deviceId: Uuid }) =>
           row.tenantId === tenantId && row.deviceId === deviceId;
         const isSeries = (row: SegmentRow) => isOwn(row) && row.property === property;
@@ -203,15 +220,16 @@ export const historyStore = (session: Session): HistoryStore => ({
           step === null
             ? tables.historySegments.where(isSeries).filter(isInRange).sort(byDay).map(segmentOf)
             : rollups.filter(isInRange).map((row) => ({ ...segmentOf(row), body: row.rollups[step] }));
-        const before = rollups.filter(({ day }) => day < from).at(-1);
+        const before = rollups.filter(({ day }) => day < from && firstDay < from).at(-1);
+        const start = firstDay * DAY_MS - MAX_DEVICE_SKEW_MS;
         const end = (to + 1) * DAY_MS + MAX_DEVICE_SKEW_MS;
-        const tail = tailOf(tables, deviceId).filter((row) => isOwn(row) && row.at < end);
+        const tail = tailOf(tables, deviceId).filter((row) => isOwn(row) && row.at < end && row.at >= start);
         const complete = tail.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0) <= MAX_TAIL_BYTES;
         return {
           days,
           before: before === undefined ? null : { ...segmentOf(before), body: before.rollups['1d'] },
           parts: unmerged(tables, deviceId)
-            .filter((row) => isSeries(row) && row.day <= to)
+            .filter((row) => isSeries(row) && row.day >= firstDay && row.day <= to)
             .map(segmentOf),
           tail: complete ? tail.map(({ version, text }) => ({ version, text })) : [],
           complete,

@@ -1,0 +1,29 @@
+import type { Milliseconds } from '../domain/values.ts';
+
+/** Limits of the compaction of the history of devices. */
+export interface CompactionLimits {
+  /** Reports of a device since its last compaction from which on it is compacted in the next minute. */
+  dueReports: number;
+  /** Rows with reports that are compacted at once, and their bytes: parsing them is the longest step between two pauses. */
+  maxRows: number;
+  maxBytes: number;
+  /** Times that up to so many rows of a device are compacted before others are. */
+  maxSteps: number;
+  /** Bytes of segments that are read at once to merge them, unless one property has more; the result is not larger. */
+  mergeBytes: number;
+  /** Rows of a deleted device that one statement deletes. */
+  deleteRows: number;
+  /** Merging pauses for as long as a batch took, and at most so long, so that requests are answered meanwhile. */
+  maxPauseMs: Milliseconds;
+}
+
+/** 32,000 rows or 64 MB of a device before others. */
+export const defaultCompactionLimits: CompactionLimits = {
+  dueReports: 500,
+  maxRows: 500,
+  maxBytes: 1024 * 1024,
+  maxSteps: 64,
+  mergeBytes: 2 * 1024 * 1024,
+  deleteRows: 1_000,
+  maxPauseMs: 100,
+};
