@@ -4,7 +4,14 @@ import type { CrashPoint } from '../support/crashing-store.ts';
 import { eachDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
 import { makeApiClient } from '../support/service.ts';
-import { freePorts, newOwner, type Ports, type ServiceProcess, startServiceProcess } from '../support/spawn-service.ts';
+import {
+  freePorts,
+  frequentCompaction,
+  newOwner,
+  type Ports,
+  type ServiceProcess,
+  startServiceProcess,
+} from '../support/spawn-service.ts';
 import { Workload } from '../support/workload.ts';
 
 const moments: [string, CrashPoint][] = [
@@ -17,6 +24,8 @@ const moments: [string, CrashPoint][] = [
     { at: 'committed', of: 'sender and receiver' },
   ],
   ['between the release of an output and its mark', { at: 'decided', of: 'mark' }],
+  ['between reading reports and compacting them', { at: 'decided', of: 'compaction', skip: 4 }],
+  ['between compacting reports and continuing with the next ones', { at: 'committed', of: 'compaction', skip: 4 }],
 ];
 
 eachDeployment('a service that is killed repeatedly', (deployment) => {
@@ -27,7 +36,7 @@ eachDeployment('a service that is killed repeatedly', (deployment) => {
 
   beforeAll(async () => {
     ports = await freePorts();
-    service = startServiceProcess(deployment(), ports);
+    service = startServiceProcess(deployment(), { ...ports, ...frequentCompaction });
     await service.active;
     owner = await newOwner(deployment(), (token) => makeApiClient(`http://127.0.0.1:${ports.PORT}`, token));
     crowd = new Workload(owner);
@@ -40,7 +49,7 @@ eachDeployment('a service that is killed repeatedly', (deployment) => {
 
   async function restart() {
     expect(await service.exited).toMatchObject({ signal: 'SIGKILL' });
-    service = startServiceProcess(deployment(), ports);
+    service = startServiceProcess(deployment(), { ...ports, ...frequentCompaction });
     await service.active;
     await crowd.waitForProgress();
   }
@@ -66,7 +75,7 @@ eachDeployment('a service that is killed repeatedly', (deployment) => {
     });
   });
 
-  it('lost nothing that it had acknowledged, and applied nothing twice', async () => {
+  it('lost nothing that it had acknowledged, applied nothing twice, and has each report in the history once', async () => {
     await crowd.verify();
   });
 });

@@ -13,7 +13,13 @@ import { type Deployment, makePostgresDeployment } from '../support/deployment.t
 import { type PostgresServer, startPostgres } from '../support/postgres-server.ts';
 import { freePort } from '../support/programs.ts';
 import { type ApiClient, makeApiClient } from '../support/service.ts';
-import { freePorts, type Ports, type ServiceProcess, startServiceProcess } from '../support/spawn-service.ts';
+import {
+  freePorts,
+  frequentCompaction,
+  type Ports,
+  type ServiceProcess,
+  startServiceProcess,
+} from '../support/spawn-service.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { resumeProcess } from '../support/two-processes.ts';
 import { sql } from '../support/write-oracle.ts';
@@ -228,6 +234,7 @@ export class NemesisCluster {
       DATABASE_URL: place.proxy.proxiedUrl(this.#deployment.databaseUrl ?? ''),
       PUBLIC_URL: `http://127.0.0.1:${http.port}`,
       MQTT_PUBLIC_URL: `mqtt://127.0.0.1:${mqtt.port}`,
+      ...frequentCompaction,
       LOCK_TIMING: JSON.stringify(this.timing.lock),
       ...this.#nodeEnv,
     };

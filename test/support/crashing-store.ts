@@ -3,13 +3,13 @@ import type { ActorCommit, Store } from '../../src/store/contract.ts';
 import { type CommittedBatch, toCommittedBatch } from './committed-batch.ts';
 
 /** Contents of a batch that a crash can be bound to. */
-export type BatchContent = 'report' | 'request' | 'critical write' | 'sender and receiver' | 'mark' | 'plan' | 'step';
+type BatchContent = 'report' | 'request' | 'critical write' | 'sender and receiver' | 'mark' | 'plan' | 'step';
 
 /** A point of a batch's life: decided and not yet committed, or committed and not yet published. */
 export interface CrashPoint {
   at: 'decided' | 'committed';
-  /** The first batch with this content; with `skip`, the first after so many. */
-  of: BatchContent;
+  /** The first batch with this content, or the first compaction of reports; with `skip`, the first after so many. */
+  of: BatchContent | 'compaction';
   skip?: number;
 }
 
@@ -37,8 +37,10 @@ const contains: Record<BatchContent, (batch: CommittedBatch) => boolean> = {
 export function crashingStore(): { arm(fault: CrashPoint): void; around(store: Store): Store } {
   let armed: CrashPoint | null = null;
   let remaining = 0;
-  const dies = (at: CrashPoint['at'], batch: CommittedBatch): boolean =>
-    armed?.at === at && contains[armed.of](batch) && remaining-- === 0;
+  const isOf = (of: CrashPoint['of'], batch: CommittedBatch | 'compaction'): boolean =>
+    of === 'compaction' || batch === 'compaction' ? of === batch : contains[of](batch);
+  const dies = (at: CrashPoint['at'], batch: CommittedBatch | 'compaction'): boolean =>
+    armed?.at === at && isOf(armed.of, batch) && remaining-- === 0;
   const die = (): Promise<never> => {
     process.kill(process.pid, 'SIGKILL');
     return new Promise(() => {});
@@ -50,6 +52,14 @@ export function crashingStore(): { arm(fault: CrashPoint): void; around(store: S
     },
     around: (store) => ({
       ...store,
+      history: {
+        ...store.history,
+        async compact(compaction) {
+          if (dies('decided', 'compaction')) return die();
+          const isStored = await store.history.compact(compaction);
+          return dies('committed', 'compaction') ? die() : isStored;
+        },
+      },
       actors: {
         ...store.actors,
         async commit(commits, options) {

@@ -1,7 +1,7 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { readTokenKey } from '../../src/config.ts';
-import { issueToken } from '../../src/main.ts';
+import { issueToken, type StartOptions } from '../../src/main.ts';
 import { type Build, currentBuild } from './builds.ts';
 import { eventually } from './clock.ts';
 import type { CrashPoint } from './crashing-store.ts';
@@ -114,6 +114,13 @@ function exitOf(child: ChildProcess): Promise<ExitResult> {
     child.once('close', (code, signal) => resolve({ code, signal, ...output }));
   });
 }
+
+/** Limits with which a service compacts each device several times a second, and never waits for its day to end. */
+export const frequentCompaction = {
+  START_LIMITS: JSON.stringify({
+    history: { dueReports: 3, maxRows: 4, checkMs: 100, sweepMs: 300, maxPauseMs: 0 },
+  } satisfies StartOptions['limits']),
+};
 
 /** Starts the service with an IPC channel, through which the test can arm a crash point. `onStderr` gets its output. */
 export function startServiceProcess(

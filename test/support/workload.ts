@@ -63,7 +63,7 @@ interface WorkloadOptions {
 /**
  * Devices that report a counter and callers that command them, both continuing through all failures of the service: a
  * device sends unacknowledged reports again, a caller repeats its request with the same key until it is answered.
- * `verify` compares the recorded answers with the final state of the service.
+ * `verify` compares the recorded answers with the final state of the service, and the acknowledged reports with the history.
  */
 export class Workload {
   readonly counters: Counter[] = [];
@@ -122,6 +122,7 @@ export class Workload {
         n: acknowledged,
         stateVersion: acknowledged,
       });
+      expect(await this.#reportedNumbers(id)).toEqual(Array.from({ length: acknowledged }, (_, n) => n + 1));
       const statuses = await this.#commandStatuses(id);
       expect([...statuses.keys()].filter((one) => !commands.some(({ commandId }) => commandId === one))).toEqual([]);
       for (const { commandId } of commands) {
@@ -205,6 +206,18 @@ export class Workload {
       if (this.#stopped && answer === null) return { key, answer: null };
       await pause(PACE_MS);
     }
+  }
+
+  /** All numbers in the history of a device, in their order. */
+  async #reportedNumbers(deviceId: string): Promise<number[]> {
+    const numbers: number[] = [];
+    for (let from: string | null = ''; from !== null; ) {
+      const query = new URLSearchParams({ property: 'n', step: 'raw', ...(from !== '' && { from }) });
+      const { history } = (await this.#owner.get(`/v1/devices/${deviceId}/history?${query}`)).body;
+      for (const { value } of history.samples) numbers.push(value);
+      from = history.next_from;
+    }
+    return numbers;
   }
 
   /** Statuses of all commands of a device that were confirmed or need no confirmation. */
