@@ -216,6 +216,7 @@ interface ListOptions {
   by?: string;
   from?: string;
   to?: string;
+  cursor?: string;
 }
 
 type ListedCommand = CommandNotes & {
@@ -248,31 +249,23 @@ function addHistory(program: Command, io: Io): void {
     .option('--by <member>', 'only commands of this member, also a former one by id')
     .option('--from <time>', 'only commands requested at or after this time (RFC 3339)')
     .option('--to <time>', 'only commands requested before this time')
+    .option('--cursor <cursor>', 'continue after the previous page')
     .action(async (device: string | undefined, options: ListOptions, command: Command) => {
-      const { limit, status, by, from, to } = options;
+      const { limit, status, by, from, to, cursor } = options;
       const { api, show, resolveOption } = createCliContext(io, command);
       const device_id = await resolveOption('device', device);
       const requested_by = await resolveOption('member', by);
-      const query = { device_id, status, requested_by, from, to };
+      const query = { device_id, status, requested_by, from, to, cursor };
       type Body = { commands: ListedCommand[]; next_cursor: string | null };
       const body = await fetchPages<Body>(api, '/v1/commands', { name: 'commands', limit, query });
-      show(body, ({ commands: entries }) =>
-        printTable(
-          io,
-          ['ID', 'AT', 'DEVICE', 'ACTION', 'PARAMS', 'STATUS', 'NOTE'],
-          entries.map((entry) => [
-            ...[
-              entry.id,
-              entry.timestamp,
-              entry.device_id,
-              entry.action,
-              JSON.stringify(entry.params),
-              entry.status,
-              noteOf(entry),
-            ],
-          ]),
-        ),
-      );
+      show(body, ({ commands: entries, next_cursor }) => {
+        const rows = entries.map((entry) => [
+          ...[entry.id, entry.timestamp, entry.device_id, entry.action, JSON.stringify(entry.params)],
+          ...[entry.status, noteOf(entry)],
+        ]);
+        printTable(io, ['ID', 'AT', 'DEVICE', 'ACTION', 'PARAMS', 'STATUS', 'NOTE'], rows);
+        if (next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${next_cursor}`));
+      });
     });
   commands
     .command('get <command-id>')

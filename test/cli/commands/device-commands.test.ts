@@ -25,3 +25,15 @@ it('twinkeep command reads parameters from stdin, so that they are not among its
     expect(await run('-', input)).toMatchObject({ code: 2, stderr: expect.stringContaining('JSON object') });
   }
 });
+
+it('twinkeep commands list prints how to continue a partial list, with the same filters', async () => {
+  const list = (...args: string[]) =>
+    runCliInProcess(['commands', 'list', light, '--by', owner.userId, ...args], { url: at.url, token: owner.token });
+  for (const params of ['{"level": 60}', '{"level": 70}']) expect((await run(params, '')).code).toBe(0);
+  const first = await list('--limit', '1');
+  expect(first).toMatchObject({ code: 0, stdout: expect.stringContaining('{"level":70}') });
+  const cursor = /^more: --cursor (\S+)\n$/.exec(first.stderr)?.[1] ?? '';
+  const rest = await list('--cursor', cursor);
+  expect(rest).toMatchObject({ code: 0, stdout: expect.stringContaining('{"level":60}'), stderr: '' });
+  expect(rest.stdout).not.toContain('{"level":70}');
+});
