@@ -130,7 +130,9 @@ function run({ perSecond, milliseconds, graceMs }: Run): Promise<RunResult> {
         const state = states[n] as JsonObject;
         state.counter = ++version;
         const deviceId = DEVICES[n] as string;
-        emit({ type: 'device.state', tenantId: TENANT, deviceId, state, stateVersion: version, at: Date.now() });
+        const at = Date.now();
+        const report = { report: state, deviceAt: at, sequence: version };
+        emit({ type: 'device.state', tenantId: TENANT, deviceId, state, stateVersion: version, ...report, at });
       }
       if (sent < total && Date.now() <= until) return;
       clearInterval(timer);

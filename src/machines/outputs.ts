@@ -131,6 +131,11 @@ export type VolatileOutput =
       /** The JSON text of the complete `state`, if the device sent one, for subscribers that forward it at once. */
       written?: JsonSpan | undefined;
       stateVersion: number;
+      /** What the message reported: a merge patch of the state, or the whole state. */
+      report: JsonObject;
+      /** The time that the device signed; `at` for an unsigned message. */
+      deviceAt: EpochMs;
+      sequence: number;
       at: EpochMs;
     }
   | { type: 'device.presence'; tenantId: Uuid; deviceId: Uuid; online: boolean; at: EpochMs }

@@ -1,11 +1,14 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
 import { dayOf } from '../../src/domain/day.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
 import { HistoryCompaction } from '../../src/services/history-compaction.ts';
 import type { Device } from '../edges/mqtt/client.ts';
+import { eventually } from '../support/clock.ts';
 import { register } from '../support/device.ts';
 import { connectRawDevice } from '../support/raw-device.ts';
 import { type ApiClient, startService, type TestService } from '../support/service.ts';
+import { waitUntilAuthorized } from '../support/wait-until-authorized.ts';
 
 const MINUTE = 60_000;
 const HOUR = 3_600_000;
@@ -73,6 +76,36 @@ it('an acknowledged report is in the history at once, on REST and GraphQL, at th
       { value: 21.5, sequenceNumber: 1 },
     ],
   });
+});
+
+it('a live chart continues the history with the updates of reports, also of late ones', async () => {
+  const { id, report } = await connected();
+  await report({ level: 1, on: true });
+  const updates: JsonObject[] = [];
+  const socket = new WebSocket(
+    `${at.url.replace('http', 'ws')}/ws/state?token=${owner.token}&events=report&device_id=${id}`,
+  );
+  socket.on('message', (data) => {
+    if (String(data) !== 'pong') updates.push(JSON.parse(String(data)));
+  });
+  await waitUntilAuthorized(socket);
+  const before = (await read(id, { property: 'level', step: 'raw' })).samples;
+  const late = at.clock.now() - MINUTE;
+  await report({ level: 2 });
+  await report({ level: 3, on: null }, late);
+  await eventually(() => updates.length === 2);
+  socket.terminate();
+  expect(updates[1]).toEqual({
+    ...{ type: 'report_update', device_id: id, report: { level: 3, on: null } },
+    ...{ device_timestamp: late, sequence_number: 3, timestamp: expect.any(Number) },
+  });
+  const live = updates.map(({ report, device_timestamp, sequence_number, timestamp }) => ({
+    ...{ at: iso(device_timestamp as number), value: (report as JsonObject).level },
+    ...{ received_at: iso(timestamp as number), sequence_number },
+  }));
+  const { samples } = await read(id, { property: 'level', step: 'raw' });
+  const ordered = [...before, ...live].sort((one, other) => Date.parse(one.at) - Date.parse(other.at));
+  expect(ordered).toEqual(samples);
 });
 
 it('a refused report, and one that was sent twice, leave no further sample', async () => {

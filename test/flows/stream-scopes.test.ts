@@ -139,6 +139,7 @@ describe('over WebSocket', () => {
   it('each kind is received with the scope of its GET alone', async () => {
     const gets = {
       state: '/v1/devices',
+      report: '/v1/devices',
       presence: '/v1/devices',
       telemetry: '/v1/devices',
       command: `/v1/device/${deviceId}/commands`,

@@ -240,6 +240,7 @@ describe('a reported state', () => {
         deviceId: DEVICE,
         state: { level: 5 },
         stateVersion: 2,
+        ...{ report: { level: 5, on: null }, deviceAt: T0 + 7, sequence: 2 },
         at: T0 + 7,
       },
       { type: 'samples.put', at: T0 + 7, deviceAt: T0 + 7, sequence: 2, report: { level: 5, on: null } },

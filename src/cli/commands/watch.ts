@@ -24,7 +24,7 @@ export function addWatch(program: Command, io: Io): void {
     )
     .option(
       '--events <kinds>',
-      'state, presence, command, confirmation, plan, separated by commas',
+      'state, report, presence, telemetry, command, confirmation, plan, separated by commas',
       'state,presence,command',
     )
     .option('--device <device>', 'only updates of this device; repeatable', collectOption)
@@ -56,6 +56,8 @@ export function formatUpdate(io: Io, update: LiveUpdate): string {
   switch (type) {
     case 'state_update':
       return `${head} ${JSON.stringify(state)}`;
+    case 'report_update':
+      return `${head} report ${JSON.stringify(update.report)}`;
     case 'presence_update':
       return `${head} ${colorStatus(io, online ? 'online' : 'offline')}`;
     case 'telemetry_update': {

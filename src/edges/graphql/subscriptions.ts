@@ -62,6 +62,17 @@ const subscriptionTable: {
       state: { type: new GraphQLNonNull(jsonObjectScalar), description: 'The complete reported state' },
     }),
   },
+  reportChanged: {
+    kind: 'report',
+    name: 'ReportChange',
+    filters: [deviceFilter],
+    fields: () => ({
+      ...deviceFields,
+      report: { type: new GraphQLNonNull(jsonObjectScalar), description: 'What the device reported' },
+      deviceTimestamp: { type: required.time, ...resolveMember('device_timestamp') },
+      sequenceNumber: { type: new GraphQLNonNull(GraphQLFloat), ...resolveMember('sequence_number') },
+    }),
+  },
   presenceChanged: {
     kind: 'presence',
     name: 'PresenceChange',

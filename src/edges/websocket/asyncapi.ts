@@ -19,6 +19,7 @@ const samples: Readonly<Record<string, JsonObject[string]>> = {
   step_id: 'lock',
   step_status: 'succeeded',
   state: { on: true, brightness: 40 },
+  ...{ report: { brightness: 40 }, device_timestamp: EXAMPLE_AT - 250, sequence_number: 17 },
   online: true,
   status: 'succeeded',
   verification: 'verified',

@@ -92,7 +92,9 @@ export async function service(
     },
     report(device, state) {
       device.state = state;
-      subscribers.emit({ type: 'device.state', tenantId, deviceId: device.id, state, stateVersion: 1, at: Date.now() });
+      const at = Date.now();
+      const report = { report: state, deviceAt: at, sequence: 1 };
+      subscribers.emit({ type: 'device.state', tenantId, deviceId: device.id, state, stateVersion: 1, ...report, at });
     },
     place(device, homeId) {
       device.homeId = homeId;

@@ -130,6 +130,7 @@ describe('the text of an update', () => {
     tenantId: '00000000-0000-7000-8000-000000000001',
     deviceId: '00000000-0000-7000-8000-000000000002',
     stateVersion: 7,
+    ...{ report: {}, deviceAt: 1_700_000_000_000, sequence: 3 },
     at: 1_700_000_000_000,
   } as const;
 

@@ -36,6 +36,7 @@ const publishState = (deviceId: string, n: number) =>
   edge.emit({
     type: 'device.state',
     ...{ tenantId: owner.tenantId, deviceId, state: { n }, stateVersion: n, at: n },
+    ...{ report: { n }, deviceAt: n, sequence: n },
   } as VolatileOutput);
 
 /** Holds the next read until it is released; it returns the rows as of its start. */

@@ -24,6 +24,7 @@ afterAll(async () => {
 const state = (deviceId: string, brightness: number, tenantId = owner.tenantId): VolatileOutput => ({
   type: 'device.state',
   ...{ tenantId, deviceId, state: { brightness }, stateVersion: brightness, at: 1_767_225_600_000 + brightness },
+  ...{ report: { brightness }, deviceAt: 1_767_225_500_000 + brightness, sequence: brightness },
 });
 const presence = (deviceId: string, online: boolean): VolatileOutput => ({
   type: 'device.presence',
@@ -51,6 +52,19 @@ describe('a client with a valid token', () => {
     ]);
     client.socket.close();
     expect((await client.closed).code).toBe(1005);
+  });
+
+  it('receives what was reported, with the time of the device, if it asks for reports', async () => {
+    const client = await listening(owner.token, 'events=report');
+    const deviceId = v7();
+    edge.emit({ ...state(deviceId, 40), report: { brightness: 40, name: null } } as VolatileOutput);
+    const times = { device_timestamp: 1_767_225_500_040, timestamp: 1_767_225_600_040 };
+    expect(await client.waitForMessages(1)).toEqual([
+      {
+        ...{ type: 'report_update', device_id: deviceId, report: { brightness: 40, name: null } },
+        ...{ sequence_number: 40, ...times },
+      },
+    ]);
   });
 
   it('receives every update in order, for any number at once', async () => {

@@ -23,6 +23,7 @@ const publishState = (deviceId: string, n: number) =>
   edge.emit({
     type: 'device.state',
     ...{ tenantId: owner.tenantId, deviceId, state: { n, text }, stateVersion: n, at: n },
+    ...{ report: { n, text }, deviceAt: n, sequence: n },
   });
 
 /** Emits in slices, so that sockets are written in between. */

@@ -94,7 +94,7 @@ const defineKind = <T extends TenantOutput['type']>(
     actors.subscribe(definition.output, (output) => publish(new OutputUpdate(kind, definition, output as OutputOf<T>))),
 });
 
-export const updateKindNames = ['state', 'presence', 'telemetry', 'command', 'confirmation', 'plan'] as const;
+export const updateKindNames = ['state', 'report', 'presence', 'telemetry', 'command', 'confirmation', 'plan'] as const;
 export type UpdateKindName = (typeof updateKindNames)[number];
 
 export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
@@ -113,6 +113,29 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
     versionOf: ({ stateVersion }) => stateVersion,
     message: ({ deviceId, state, at }) => stateMessage(deviceId, state, at),
     fragments: ({ deviceId, state, written, at }) => stateFragments(deviceId, written ?? JSON.stringify(state), at),
+  }),
+  report: defineKind('report', {
+    output: 'device.state',
+    about: 'device',
+    type: 'report_update',
+    description: 'A device reported its state, completely or in part: what leaves samples in its history.',
+    fields: {
+      device_id: id,
+      report: { type: 'object', description: 'What the device reported, which may be a part of its state' },
+      device_timestamp: { ...countSchema, description: 'The time that the device signed; epoch milliseconds' },
+      sequence_number: countSchema,
+      timestamp: time,
+    },
+    deviceOf: ({ deviceId }) => deviceId,
+    subjectOf: ({ deviceId }) => deviceId,
+    message: ({ deviceId, report, deviceAt, sequence, at }) => ({
+      type: 'report_update',
+      device_id: deviceId,
+      report,
+      device_timestamp: deviceAt,
+      sequence_number: sequence,
+      timestamp: at,
+    }),
   }),
   presence: defineKind('presence', {
     output: 'device.presence',

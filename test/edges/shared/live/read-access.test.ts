@@ -16,14 +16,14 @@ describe('the access to live messages', () => {
   it('needs at least the role `user` on the streams of a tenant', () => {
     expect(streamAccess('plan')).toEqual({ role: 'user', scope: 'read:plans', forRestrictedKeys: false });
     expect(streamAccess('actor').role).toBe('admin');
-    const { state, presence, command, confirmation, plan } = updateKinds;
+    const { state, report, presence, command, confirmation, plan } = updateKinds;
     expect(
-      [state, presence, command, confirmation, plan].map(({ role, scope, forRestrictedKeys }) => ({
+      [state, report, presence, command, confirmation, plan].map(({ role, scope, forRestrictedKeys }) => ({
         role,
         scope,
         forRestrictedKeys,
       })),
-    ).toEqual((['device', 'device', 'command', 'confirmation', 'plan'] as const).map(streamAccess));
+    ).toEqual((['device', 'device', 'device', 'command', 'confirmation', 'plan'] as const).map(streamAccess));
   });
 
   it('is met by role and scope together', () => {
