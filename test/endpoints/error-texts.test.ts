@@ -5,6 +5,7 @@ import { z } from 'zod';
 import type { FieldError } from '../../src/domain/refusals.ts';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
 import { REFUSAL_META_KEY } from '../../src/edges/mcp/tool-results.ts';
+import { deviceHistoryArguments } from '../../src/edges/mcp/tools/history-tools.ts';
 import { timelineTarget } from '../../src/edges/mcp/tools/timeline-tool.ts';
 import { tools } from '../../src/edges/mcp/tools/tool-list.ts';
 import type { Route } from '../../src/edges/rest/route.ts';
@@ -34,6 +35,7 @@ const contradictions: readonly [z.ZodType, JsonObject][] = [
   [patchDevice.input, { id: v4(), tags: [], add_tags: [] }],
   [commandDevices.input, { action: 'turn_on' }],
   [timelineTarget, { room_id: v4() }],
+  [deviceHistoryArguments, { device_id: v4(), cursor: 'x' }],
 ];
 
 /** Texts of the schemas. */

@@ -79,7 +79,14 @@ function bucketOf(samples: readonly Sample[], from: number, to: number, start: E
     }
   }
   const head = (samples[from] as Sample).time - start;
-  return { start, count: to - from, numbers, last: (samples[to - 1] as Sample).value, head, states: longest(times) };
+  return {
+    start,
+    count: to - from,
+    numbers,
+    last: (samples[to - 1] as Sample).value,
+    head,
+    states: longestStates(times),
+  };
 }
 
 function addNumber(numbers: NumberSummary | null, value: number): NumberSummary {
@@ -92,7 +99,7 @@ function addNumber(numbers: NumberSummary | null, value: number): NumberSummary 
 }
 
 /** The longest states, longest first, and the total of the others. */
-function longest(times: ReadonlyMap<State | null, Milliseconds>, limit = MAX_STATES): StateTime[] {
+export function longestStates(times: ReadonlyMap<State | null, Milliseconds>, limit = MAX_STATES): StateTime[] {
   const others = times.get(null) ?? 0;
   const named = [...times].filter(([state]) => state !== null);
   named.sort(([one, a], [other, b]) => b - a || (String(one) < String(other) ? -1 : 1));
@@ -105,7 +112,7 @@ export function limitStates(buckets: readonly Bucket[], limit: number): readonly
   const total = buckets.reduce((sum, { states }) => sum + states.length, 0);
   if (total <= limit) return buckets;
   const each = Math.max(1, Math.floor(limit / buckets.length) - 1);
-  return buckets.map((bucket) => ({ ...bucket, states: longest(new Map(bucket.states), each) }));
+  return buckets.map((bucket) => ({ ...bucket, states: longestStates(new Map(bucket.states), each) }));
 }
 
 /** A bucket that is being merged. */
@@ -142,7 +149,7 @@ export class BucketMerger {
       if (numbers !== null) open.numbers = mergeNumbers(open.numbers, numbers);
       open.last = last;
       for (const [state, lasted] of bucket.states) open.times.set(state, (open.times.get(state) ?? 0) + lasted);
-      if (open.times.size > MAX_OPEN_STATES) open.times = new Map(longest(open.times));
+      if (open.times.size > MAX_OPEN_STATES) open.times = new Map(longestStates(open.times));
       this.#until = Math.max(this.#until, end);
     }
     this.#state = stateOf(last);
@@ -176,7 +183,7 @@ export class BucketMerger {
   #close(): void {
     if (this.#open === null) return;
     const { times, ...bucket } = this.#open;
-    this.#closed.push({ ...bucket, states: longest(times) });
+    this.#closed.push({ ...bucket, states: longestStates(times) });
     this.#open = null;
   }
 }

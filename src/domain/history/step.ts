@@ -41,12 +41,12 @@ const chosenSteps: readonly (readonly [string, Milliseconds])[] = [
 export const CHOSEN_POINTS = 1_000;
 
 /**
- * The shortest step with at most `CHOSEN_POINTS` intervals between the two times. One below a minute needs samples: it is
+ * The shortest step with at most `points` intervals between the two times. One below a minute needs samples: it is
  * chosen only if those of the whole range are retained.
  */
-export function chooseStep(from: EpochMs, to: EpochMs, samplesFrom: EpochMs): string {
+export function chooseStep(from: EpochMs, to: EpochMs, samplesFrom: EpochMs, points = CHOSEN_POINTS): string {
   const fits = ([, step]: readonly [string, Milliseconds]): boolean =>
-    (to - from) / step <= CHOSEN_POINTS && (step >= rollupSteps['1m'] || from >= samplesFrom);
+    (to - from) / step <= points && (step >= rollupSteps['1m'] || from >= samplesFrom);
   return (chosenSteps.find(fits) ?? chosenSteps.at(-1) ?? ['30d'])[0];
 }
 

@@ -1,6 +1,7 @@
 import { callerRefusal } from '../../../operations/caller-authorization.ts';
 import type { Caller } from '../../../operations/operation.ts';
 import { commandTools } from './command-tools.ts';
+import { historyTools } from './history-tools.ts';
 import { planTools } from './plan-tools.ts';
 import { discoveryTools, firmwareTools, observabilityTools, otherReadTools } from './read-tools.ts';
 import { getTimeline } from './timeline-tool.ts';
@@ -11,6 +12,7 @@ import { managementTools, otherWriteTools, provisioningTools } from './write-too
 export const tools: readonly McpTool[] = [
   ...observabilityTools,
   getTimeline,
+  ...historyTools,
   ...discoveryTools,
   ...commandTools,
   ...provisioningTools,
@@ -30,4 +32,6 @@ export const findTool = (name: string): McpTool | undefined => byName.get(name);
 
 /** The tools that the caller's role and scopes allow. */
 export const toolsFor = (caller: Caller): McpTool[] =>
-  tools.filter(({ operation }) => callerRefusal(operation, caller) === null);
+  tools.filter(({ operation, alsoPerforms = [] }) =>
+    [operation, ...alsoPerforms].every((one) => callerRefusal(one, caller) === null),
+  );

@@ -23,6 +23,8 @@ export interface McpTool {
   description: string;
   /** Calling the tool needs the permissions of this operation. */
   operation: Operation;
+  /** And of these. */
+  alsoPerforms?: readonly Operation[];
   inputSchema: ObjectSchema;
   outputSchema: ObjectSchema;
   annotations: ToolAnnotations;
@@ -34,7 +36,7 @@ export interface McpToolCall {
   args: JsonObject;
   caller: Caller;
   perform: Perform;
-  services: Pick<Services, 'actors' | 'agentTokens'>;
+  services: Pick<Services, 'actors' | 'agentTokens' | 'clock'>;
   client: ClientInteraction;
 }
 

@@ -43,6 +43,10 @@ const query = (given: object): string => {
 };
 const NOWHERE = v7();
 const ofDevice = ({ deviceId }: Side) => ({ device_id: deviceId });
+const nothingReported = {
+  ...{ count: 0, first: null, last: null, min: null, max: null, mean: null, trend: null, changes: 0 },
+  ...{ states: [], gaps: [], points: [] },
+};
 const step = (device_id: string, more: object = {}) => ({ id: 'on', device_id, action: 'turn_on', ...more });
 
 const rows: Row[] = [
@@ -88,6 +92,27 @@ const rows: Row[] = [
     args: ({ deviceId }) => ({ device_id: deviceId, limit: 2, kind: ['command'] }),
     rest: ({ device_id, ...more }) => ['GET', `/devices/${device_id}/timeline${query(more)}`],
     refused: { NOT_FOUND: { device_id: NOWHERE }, VALIDATION_FAILED: { device_id: NOWHERE, from: 'yesterday' } },
+  },
+  {
+    // A summary of what REST returns.
+    tool: 'get_device_history',
+    args: ({ deviceId }) => ({ device_id: deviceId, property: 'brightness' }),
+    rest: ({ device_id, property }) => ['GET', `/devices/${device_id}/history?property=${property}&step=30m`],
+    shows: ({ history: { device_id, property, step, from, to } }) => ({
+      ...{ from, to, step, left_out: [], next_cursor: null },
+      series: [{ device_id, device_name: 'Lamp', property, unit: '%', ...nothingReported }],
+    }),
+    refused: {
+      NOT_FOUND: { device_id: NOWHERE, property: 'brightness' },
+      VALIDATION_FAILED: { device_id: NOWHERE, property: 'x'.repeat(129) },
+    },
+  },
+  {
+    tool: 'get_home_history',
+    args: ({ tenancy }) => ({ home_id: tenancy.homeId }),
+    rest: ({ home_id }) => ['GET', `/devices?home_id=${home_id}`],
+    // No device has reported a state.
+    shows: () => ({ from: 'a time', to: 'a time', step: '30m', series: [], left_out: [], next_cursor: null }),
   },
   {
     tool: 'get_command_status',

@@ -31,5 +31,8 @@ describe('every tool', () => {
     expect(argumentsOf('get_timeline')).toEqual([
       ...['device_id', 'home_id', 'room_id', 'kind', 'from', 'to', 'limit', 'cursor'],
     ]);
+    const common = ['from', 'to', 'points', 'limit', 'cursor'];
+    expect(argumentsOf('get_device_history')).toEqual(['device_id', 'property', ...common]);
+    expect(argumentsOf('get_home_history')).toEqual(['home_id', 'room_id', 'property', ...common]);
   });
 });
