@@ -16,6 +16,8 @@ export interface LineCompletion {
   suggestions: Suggestion[];
   /** Names of this kind can be there too. */
   reference: ReferenceKind | null;
+  /** The properties of this device can be there too; it is named by the argument before. */
+  propertiesOf: string | null;
   /** Options that select the service, from the arguments before. */
   connection: { url?: string; token?: string };
 }
@@ -28,7 +30,7 @@ export function completionOf(program: Command, words: readonly string[]): LineCo
   const position = positionOf(program, words.slice(0, -1).map(unquote));
   const { command, operands, option, connection } = position;
   const word = unquote(words.at(-1) ?? '');
-  const rest = { connection, prefix: '', reference: null };
+  const rest = { connection, prefix: '', reference: null, propertiesOf: null };
   if (option !== null) return { ...rest, current: word === '=' ? '' : word, ...valuesOf(option) };
   if (!position.optionsEnded && word.startsWith('-')) {
     const [, flag = '', value = ''] = /^(--[^=]+)=(.*)$/s.exec(word) ?? [];
@@ -36,17 +38,19 @@ export function completionOf(program: Command, words: readonly string[]): LineCo
     if (given === null) return { ...rest, current: word, suggestions: optionsOf(command).map(suggestionOf) };
     return { ...rest, current: value, prefix: `${flag}=`, ...valuesOf(given) };
   }
-  if (operands === 0 && command.commands.length > 0) {
+  if (operands.length === 0 && command.commands.length > 0) {
     return { ...rest, current: word, suggestions: verbsOf(command) };
   }
-  const argument = command.registeredArguments[operands] ?? lastIfVariadic(command.registeredArguments);
-  return { ...rest, current: word, ...(argument === null ? { suggestions: [] } : valuesOf(argument)) };
+  const argument = command.registeredArguments[operands.length] ?? lastIfVariadic(command.registeredArguments);
+  if (argument === null) return { ...rest, current: word, suggestions: [] };
+  const device = argument.name() === 'property' ? operands.at(-1) : undefined;
+  return { ...rest, current: word, ...valuesOf(argument), propertiesOf: device ?? null };
 }
 
 interface Position {
   command: Command;
-  /** Number of the arguments before that are operands of the command. */
-  operands: number;
+  /** The arguments before that are operands of the command. */
+  operands: string[];
   /** The argument at the cursor is the value of this option. */
   option: Option | null;
   optionsEnded: boolean;
@@ -54,7 +58,7 @@ interface Position {
 }
 
 function positionOf(program: Command, words: readonly string[]): Position {
-  const position: Position = { command: program, operands: 0, option: null, optionsEnded: false, connection: {} };
+  const position: Position = { command: program, operands: [], option: null, optionsEnded: false, connection: {} };
   for (const word of words) {
     if (position.option !== null) {
       // Bash divides `--home=x` into three arguments.
@@ -69,8 +73,8 @@ function positionOf(program: Command, words: readonly string[]): Position {
       if (option?.required && value === undefined) position.option = option;
       else if (option !== null && value !== undefined) noteConnection(position, option, value);
     } else {
-      const verb = position.operands === 0 ? verbNamed(position.command, word) : undefined;
-      if (verb === undefined) position.operands += 1;
+      const verb = position.operands.length === 0 ? verbNamed(position.command, word) : undefined;
+      if (verb === undefined) position.operands.push(word);
       else position.command = verb;
     }
   }

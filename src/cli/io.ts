@@ -31,17 +31,20 @@ export interface Io extends Streams {
   writeErr(text: string): void;
   /** How tables and times are shown on a terminal: from the options of the command. */
   display: Display;
+  /** The terminal shows characters beyond ASCII. */
+  utf8: boolean;
   /** Colours for lines on stdout and stderr; they do nothing if the stream is not a terminal. */
   outColors: Colors;
   errColors: Colors;
 }
 
-export const makeIo = ({ stdin, stdout, stderr }: Streams): Io => ({
+export const makeIo = ({ stdin, stdout, stderr }: Streams, utf8 = true): Io => ({
   out: (line) => void stdout.write(`${renderLine(line)}\n`),
   err: (line) => void stderr.write(`${renderLine(line)}\n`),
   writeOut: (text) => void stdout.write(renderLines(text)),
   writeErr: (text) => void stderr.write(renderLines(text)),
   display: { wide: false, utc: false },
+  utf8,
   outColors: makeColors(stdout.isTTY === true && pc.isColorSupported),
   errColors: makeColors(stderr.isTTY === true && pc.isColorSupported),
   stdin,
@@ -51,4 +54,8 @@ export const makeIo = ({ stdin, stdout, stderr }: Streams): Io => ({
 
 const renderLines = (text: string): string => text.split('\n').map(renderLine).join('\n');
 
-export const processIo = (): Io => makeIo(process);
+export const processIo = (): Io => makeIo(process, isUtf8(process.env));
+
+/** The character encoding of the locale (POSIX, section 8.2); Windows has UTF-8 without a locale. */
+const isUtf8 = ({ LC_ALL, LC_CTYPE, LANG }: NodeJS.ProcessEnv): boolean =>
+  process.platform === 'win32' || /utf-?8/i.test(LC_ALL || LC_CTYPE || LANG || '');

@@ -14,6 +14,7 @@ import { addDeviceCommands } from './commands/device-commands.ts';
 import { addDevices } from './commands/devices.ts';
 import { addFirmware } from './commands/firmware.ts';
 import { addGroups } from './commands/groups.ts';
+import { addHistory } from './commands/history.ts';
 import { addHomes, addTenant } from './commands/homes.ts';
 import { addIntents } from './commands/intents.ts';
 import { addKeys } from './commands/keys.ts';
@@ -73,6 +74,7 @@ export function makeProgram(io: Io): Command {
   addCognition(program, io);
   addPolicy(program, io);
   addTimeline(program, io);
+  addHistory(program, io);
   addWatch(program, io);
   addKeys(program, io);
   addMembers(program, io);

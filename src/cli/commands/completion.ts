@@ -1,4 +1,6 @@
 import { Argument, type Command } from 'commander';
+import { isUuid } from '../../domain/uuid.ts';
+import type { Api } from '../api.ts';
 import { connectClient, type GlobalOptions } from '../cli-context.ts';
 import {
   completionOf,
@@ -8,8 +10,9 @@ import {
   type Suggestion,
   startingWith,
 } from '../completion.ts';
+import { fetchPropertyValues } from '../history-reading.ts';
 import type { Io } from '../io.ts';
-import { type CandidateLimits, fetchCandidates } from '../references.ts';
+import { type CandidateLimits, fetchCandidates, matchesOf } from '../references.ts';
 import { escapeForTerminal } from '../terminal-text.ts';
 
 type Shell = keyof typeof completionScripts;
@@ -41,8 +44,9 @@ export function addCompletion(program: Command, io: Io): void {
     .description('Prints the possible arguments at the end of a command line, for the script of a shell.')
     .action(async (words: string[], _options, command: Command) => {
       const completion = completionOf(program, words);
-      const { current, prefix, suggestions, reference } = completion;
-      const names = reference === null ? [] : await fetchNames(completion, command.optsWithGlobals());
+      const { current, prefix, suggestions, reference, propertiesOf } = completion;
+      const isKnown = reference === null && propertiesOf === null;
+      const names = isKnown ? [] : await fetchNames(completion, command.optsWithGlobals());
       for (const { value, description } of startingWith([...suggestions, ...names], current))
         io.stdout.write(`${escapeForTerminal(prefix + value)}\t${escapeForTerminal(description)}\n`);
     });
@@ -50,15 +54,25 @@ export function addCompletion(program: Command, io: Io): void {
 
 /** Empty without a token, or if the service refuses or does not answer in time: a completion prints no errors. */
 async function fetchNames(
-  { reference, current, connection }: LineCompletion,
+  { reference, propertiesOf, current, connection }: LineCompletion,
   given: GlobalOptions,
 ): Promise<Suggestion[]> {
-  if (reference === null) return [];
   try {
     const signal = AbortSignal.timeout(NAMES_TIMEOUT_MS);
     const api = connectClient({ ...given, ...connection }, signal);
+    if (propertiesOf !== null) return await fetchProperties(api, propertiesOf);
+    if (reference === null) return [];
     return namesOf(await fetchCandidates(api, reference, LIMITS), current);
   } catch {
     return [];
   }
+}
+
+async function fetchProperties(api: Api, device: string): Promise<Suggestion[]> {
+  const [found, ...others] = isUuid(device)
+    ? [{ id: device }]
+    : matchesOf(await fetchCandidates(api, 'device', LIMITS), device);
+  if (found === undefined || others.length > 0) return [];
+  const properties = await fetchPropertyValues(api, found.id);
+  return properties.map(([value, now]) => ({ value, description: String(now) }));
 }

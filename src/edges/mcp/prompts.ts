@@ -75,8 +75,9 @@ ${DATA_NOTICE}`,
 
 1. get_device_detail: is it revoked, is it online, when was it last seen, how is its battery?
 2. get_device_command_history, then get_command_status for commands that failed, expired or timed out: what did the device answer, and did its state follow (get_state_verification)?
-3. get_device_capabilities: does it offer the requested actions? check_firmware_update: is there a newer firmware?
-4. Report the most likely cause with the evidence for it, and one thing to try next. Get my consent before you send any command.
+3. get_device_history: did its values stop, jump, or stay where they should change? Since when?
+4. get_device_capabilities: does it offer the requested actions? check_firmware_update: is there a newer firmware?
+5. Report the most likely cause with the evidence for it, and one thing to try next. Get my consent before you send any command.
 
 ${DATA_NOTICE}`,
   },

@@ -43,6 +43,7 @@ function atTerminal(...args: string[]) {
     writeOut: (text) => void lines.out.push(text),
     writeErr: (text) => void lines.output.push(text),
     display: { wide: false, utc: false },
+    utf8: true,
     ...{ outColors: colours, errColors: colours, stdout, stderr, stdin: Object.assign(stdin, { isTTY: true }) },
   };
   const given = ['--url', service.url, '--token', mine.tokens.admin, ...args];
