@@ -96,6 +96,8 @@ export interface Config {
   readonly retentionDays: Readonly<{ commands: number; journal: number }>;
   /** Days for which the history of devices is retained. */
   readonly historyRetention: HistoryRetention;
+  /** Bytes of reports that a device may store for its history a day; null: any number. */
+  readonly historyBytes: number | null;
   readonly log: Readonly<{ level: LogLevel; format: 'json' | 'pretty' }>;
   readonly otlpEndpoint: string | null;
   /** The credential of `/metrics` and of the counts in `/health`; null: they are public. */
@@ -138,6 +140,7 @@ export function readConfig(env: Environment = process.env, terminal: boolean = p
     maxLiveActors: readInteger(read, 'MAX_LIVE_ACTORS', 150_000, 1_000, 100_000_000),
     betaDeviceLimit: readInteger(read, 'BETA_DEVICE_LIMIT', 0, 0, 1_000_000_000),
     ...readRetention(read, Object.keys(rateLimits)),
+    historyBytes: readInteger(read, 'HISTORY_DAY_MIB', 64, 0, 1_000_000) * 1024 ** 2 || null,
     log: {
       level: readChoice(read, 'LOG_LEVEL', logLevels, 'info'),
       format: readChoice(read, 'LOG_FORMAT', ['json', 'pretty'], terminal ? 'pretty' : 'json'),

@@ -54,6 +54,7 @@ describe('an empty environment', () => {
       defaultTier: 'free',
       ...{ credentialRateLimits: {}, addressRateLimit: 0, quotas: defaultQuotas },
       historyRetention: { base: { samples: 7, rollups: 730 }, byTier: {} },
+      historyBytes: 64 * 1024 ** 2,
       sessionMaxAgeS: 43_200,
       deviceRate: { perSecond: 50, burst: 500 },
       mqttMaxConnections: 20_000,

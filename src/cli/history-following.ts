@@ -1,6 +1,7 @@
-import { pathNamesOf, type SampleValue, sampleValueAt } from '../domain/history/sample.ts';
+import { type SampleValue, sampleValueAt, seriesPathOf, untimedReport } from '../domain/history/sample.ts';
 import type { JsonObject } from '../domain/values.ts';
 import type { CliContext } from './cli-context.ts';
+import { UsageError } from './errors.ts';
 import type { HistorySample } from './history-reading.ts';
 import { consumeStream } from './stream-consumption.ts';
 import { formatTimeOfDay } from './time-text.ts';
@@ -31,8 +32,9 @@ export async function followReports(
   { deviceId, device, property, count }: Followed,
 ): Promise<void> {
   const { io, api, show } = client;
-  const names = pathNamesOf(property);
-  const valueIn = (update: LiveUpdate) => sampleValueAt((update as ReportUpdate).report, names);
+  const path = seriesPathOf(property);
+  if (path?.from !== 'state') throw new UsageError('--follow needs a property of the state');
+  const valueIn = (update: LiveUpdate) => sampleValueAt(untimedReport((update as ReportUpdate).report), path);
   await consumeStream(
     io,
     `${property} of ${device}`,

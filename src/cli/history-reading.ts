@@ -1,4 +1,4 @@
-import { forEachLeaf, type SampleValue } from '../domain/history/sample.ts';
+import { forEachLeaf, type SampleValue, untimedReport } from '../domain/history/sample.ts';
 import { readStep } from '../domain/history/step.ts';
 import type { JsonObject } from '../domain/values.ts';
 import type { Api } from './api.ts';
@@ -92,6 +92,6 @@ export async function fetchPropertyValues(api: Api, deviceId: string): Promise<[
   const path = `/v1/devices/${encodeURIComponent(deviceId)}`;
   const { device } = await api.get<{ device: { state: JsonObject } }>(path);
   const found: [string, SampleValue][] = [];
-  forEachLeaf(device.state, (property, value) => found.push([property, value]));
+  forEachLeaf(untimedReport(device.state), (property, value) => found.push([property, value]));
   return found.sort(([one], [other]) => (one < other ? -1 : 1));
 }

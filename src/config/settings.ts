@@ -184,6 +184,11 @@ export const settingsTable = [
     'commands=90,journal=365,samples=7,rollups=730',
     'days for which finished commands, the journal, and samples and roll-ups of the history of devices are retained; samples.pro=30 for a tier of RATE_LIMITS',
   ),
+  setting(
+    'HISTORY_DAY_MIB',
+    '64',
+    'MiB of reports that one device may store for its history a day; it leaves no samples for the rest of the day then; 0 is unlimited',
+  ),
   setting('LOG_LEVEL', 'info', 'fatal, error, warn, info, debug, trace or silent'),
   setting('LOG_FORMAT', 'json (pretty on a terminal)', 'json or pretty'),
   setting('OTEL_EXPORTER_OTLP_ENDPOINT', 'unset', 'URL to which traces are sent'),

@@ -1,3 +1,4 @@
+import type { HistoryMode } from './history/rules.ts';
 import type { JsonObject } from './values.ts';
 
 export const safetyClasses = ['NORMAL', 'CRITICAL', 'RESTRICTED'] as const;
@@ -21,6 +22,17 @@ export interface Capability {
   units?: Record<string, string>;
 }
 
+/** What a manifest says of a reported property. */
+export interface ManifestProperty {
+  /** Its name for people. */
+  label?: string;
+  unit?: string;
+  /** Which samples the history of the device keeps; `every` by default. */
+  history?: HistoryMode;
+  /** With `change`: numbers are kept that differ from the last one kept by more. */
+  deadband?: number;
+}
+
 /**
  * An action above NORMAL, or with `writeOnly` parameters, that an earlier version of a manifest had. If it is added again,
  * its class is the floor, and its parameters and its preview are compared.
@@ -39,6 +51,8 @@ export interface Manifest {
   /** False for the automatic manifest of the device's category. */
   own: boolean;
   capabilities: Capability[];
+  /** By path, as in the history: `climate.temperature`, or `$telemetry.rssi`. */
+  properties?: Record<string, ManifestProperty>;
   /** Oldest first. Never shown as a part of the manifest. */
   removed?: RemovedAction[];
 }

@@ -1,9 +1,11 @@
 import type { AppliedChange } from '../domain/change-request.ts';
 import { MAX_TAGS, tagsAfter } from '../domain/device-tags.ts';
+import { historyRulesOf, keptUnder } from '../domain/history/rules.ts';
 import { emptyWindow } from '../domain/replay-window.ts';
 import { type EpochMs, type Milliseconds, type Principal, SYSTEM } from '../domain/values.ts';
-import { changeBoth, changeFixed, type Decision, emit, emitRefusal } from './decision.ts';
-import type { DeviceContext, DeviceEvent, DeviceFixed } from './device-types.ts';
+import { changeBoth, changeFixed, changeLive, type Decision, emit, emitRefusal } from './decision.ts';
+import { storePending } from './device-samples.ts';
+import type { DeviceContext, DeviceEvent, DeviceFixed, MessageHeader } from './device-types.ts';
 import type { Output } from './outputs.ts';
 
 // Decisions on a device's administration: registration, keys, place and manifest. Messages are in device-reports.ts.
@@ -153,9 +155,16 @@ function putManifest(context: DeviceContext, event: DeviceEventOf<'manifest.regi
     return emitRefusal('CONFLICT', `The manifest's current version is ${context.fixed.manifestVersion}.`);
   }
   const version = context.fixed.manifestVersion + 1;
+  const { samples } = context.live;
+  const history = historyRulesOf(given.properties);
+  const rules = (history ?? context.fixed.history) && { history: history ?? [] };
   const manifest = { ...given, deviceId: context.fixed.id, tenantId: context.fixed.tenantId, version };
   return {
-    changes: changeFixed(context, { manifestVersion: version, manifestOwn: given.own, category: given.category }),
+    changes: changeBoth(
+      context,
+      { manifestVersion: version, manifestOwn: given.own, category: given.category, ...rules },
+      { samples: { ...samples, kept: keptUnder(samples.kept, history) } },
+    ),
     outputs: [{ type: 'manifest.put', manifest }, ...applied(event)],
   };
 }
@@ -170,5 +179,12 @@ export const refuseActive = () => emitRefusal('ILLEGAL_TRANSITION', 'The device 
 /** Emitted whenever the link state changes. */
 export const presence =
   (online: boolean) =>
-  ({ fixed: { id: deviceId, tenantId } }: DeviceContext, { at }: Timestamped): Decided =>
-    emit({ type: 'device.presence', tenantId, deviceId, online, at });
+  (context: DeviceContext, event: Timestamped & { header?: Pick<MessageHeader, 'historyBytes'> }): Decided => {
+    const { id: deviceId, tenantId } = context.fixed;
+    // The change is committed, and the telemetry that waits with it.
+    const { samples, outputs } = storePending(context.live.samples, { limit: event.header?.historyBytes });
+    return {
+      changes: samples === context.live.samples ? null : changeLive(context, { samples }),
+      outputs: [...outputs, { type: 'device.presence', tenantId, deviceId, online, at: event.at }],
+    };
+  };

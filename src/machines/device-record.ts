@@ -1,5 +1,7 @@
 import { z } from 'zod';
 import { signingAlgs } from '../domain/device-key.ts';
+import { NOTHING_KEPT } from '../domain/history/rules.ts';
+import type { SampleValue } from '../domain/history/sample.ts';
 import { iso } from '../domain/iso-time.ts';
 import { type StoredWindow, windowFromJson, windowToJson } from '../domain/replay-window.ts';
 import { twinOf } from '../domain/twin.ts';
@@ -17,6 +19,7 @@ import {
   type StoredContext,
 } from './definition.ts';
 import { type DeviceDelay, deviceMachine } from './device.ts';
+import { type DeviceSamples, NO_SAMPLES } from './device-samples.ts';
 import type { DeviceContext, DeviceEvent, DeviceFixed, DeviceLive } from './device-types.ts';
 import type { ReportOrder } from './report-order.ts';
 import { count, epochMs, storedForm, storedJsonObject } from './stored-schemas.ts';
@@ -38,9 +41,17 @@ interface StoredDevice {
 }
 
 /** Members that are stored as they are, and the stored forms of the others. */
-interface StoredLive extends Omit<DeviceLive, 'reported' | 'replay'> {
+interface StoredLive extends Omit<DeviceLive, 'reported' | 'replay' | 'samples'> {
   reportedAt: EpochMs | null;
   replay: StoredReplay;
+  /** Absent before the first report, and in rows of earlier builds. */
+  samples?: StoredSamples;
+}
+
+interface StoredSamples extends Pick<DeviceSamples, 'day' | 'bytes'> {
+  full?: true;
+  kept?: [string, SampleValue][];
+  pending?: [EpochMs, EpochMs, number, JsonObject][];
 }
 
 interface StoredReplay extends StoredWindow {
@@ -70,6 +81,16 @@ const stored = storedForm<StoredDevice>()(
     grace: z.strictObject({ keyVersion: count, until: epochMs }).nullable(),
     manifestVersion: count,
     manifestOwn: z.boolean(),
+    history: z
+      .array(
+        z.strictObject({
+          property: z.string(),
+          mode: z.enum(['change', 'off']),
+          deadband: z.number().exactOptional(),
+        }),
+      )
+      .readonly()
+      .exactOptional(),
     tags: z.array(z.string()).readonly().exactOptional(),
   },
   {
@@ -81,17 +102,27 @@ const stored = storedForm<StoredDevice>()(
       slots: z.string(),
       order: z.strictObject({ full: count, properties: z.array(z.tuple([z.string(), count])) }).exactOptional(),
     }),
+    samples: z
+      .strictObject({
+        day: count,
+        bytes: count,
+        full: z.literal(true).exactOptional(),
+        kept: z.array(z.tuple([z.string(), z.union([z.number(), z.boolean(), z.string()])])).exactOptional(),
+        pending: z.array(z.tuple([epochMs, epochMs, count, storedJsonObject])).exactOptional(),
+      })
+      .exactOptional(),
   },
 );
 
 // `Required`, so that an optional member is not forgotten either.
 
-function toStored({ fixed, live: { state, stateVersion, reported, replay } }: DeviceContext): StoredContext {
-  const live: Required<StoredLive> = {
+function toStored({ fixed, live: { state, stateVersion, reported, replay, samples } }: DeviceContext): StoredContext {
+  const live: Omit<Required<StoredLive>, 'samples'> & Pick<StoredLive, 'samples'> = {
     state,
     stateVersion,
     reportedAt: reported.at,
     replay: { ...windowToJson(replay), ...(reported.order && { order: orderToJson(reported.order) }) },
+    ...(samples !== NO_SAMPLES && { samples: samplesToJson(samples) }),
   };
   return stored.write({ fixed, live });
 }
@@ -99,12 +130,18 @@ function toStored({ fixed, live: { state, stateVersion, reported, replay } }: De
 function fromStored(json: JsonObject): DeviceContext {
   const {
     fixed,
-    live: { state, stateVersion, reportedAt: at, replay },
+    live: { state, stateVersion, reportedAt: at, replay, samples },
   } = stored.read(json);
   const { order: given, ...window } = replay;
   const order = given ? { full: given.full, properties: Object.fromEntries(given.properties) } : null;
   const reported = { at, bytes: twinOf(state).bytes, order };
-  const live: Required<DeviceLive> = { state, stateVersion, reported, replay: windowFromJson(window) };
+  const live: Required<DeviceLive> = {
+    state,
+    stateVersion,
+    reported,
+    replay: windowFromJson(window),
+    samples: samplesFromJson(samples),
+  };
   return { fixed, live };
 }
 
@@ -112,6 +149,20 @@ const orderToJson = ({ full, properties }: ReportOrder): StoredOrder => ({
   full,
   properties: Object.entries(properties),
 });
+
+const samplesToJson = ({ day, bytes, isFull, kept, pending }: DeviceSamples): StoredSamples => ({
+  day,
+  bytes,
+  ...(isFull && { full: true }),
+  ...(kept.size > 0 && { kept: [...kept] }),
+  ...(pending.length > 0 && { pending: pending.map((entry) => [...entry]) }),
+});
+
+function samplesFromJson(stored: StoredSamples | undefined): DeviceSamples {
+  if (stored === undefined) return NO_SAMPLES;
+  const { day, bytes, full = false, kept, pending = [] } = stored;
+  return { day, bytes, isFull: full, kept: kept === undefined ? NOTHING_KEPT : new Map(kept), pending };
+}
 
 /** Entries only for administration and for the end of a key's grace period; a device's reports are telemetry. */
 function note(
@@ -216,8 +267,9 @@ export const deviceDefinition: MachineDefinition<DeviceContext, DeviceColumns> =
   isTransient: (event) => event.type === 'heartbeat.received',
   toAdminView({ fixed, live }) {
     const { id, tenantId, deviceType, category, name, homeId, roomId, metadata, firmware, ...moreFixed } = fixed;
-    const { createdAt, signingAlg, keyVersion, grace, manifestVersion, manifestOwn, tags, ...otherFixed } = moreFixed;
-    const { state, stateVersion, reported, replay, ...otherLive } = live;
+    const { createdAt, signingAlg, keyVersion, grace, manifestVersion, manifestOwn, history, tags, ...otherFixed } =
+      moreFixed;
+    const { state, stateVersion, reported, replay, samples, ...otherLive } = live;
     assertEmpty(otherFixed, otherLive);
     return {
       id,
@@ -235,12 +287,14 @@ export const deviceDefinition: MachineDefinition<DeviceContext, DeviceColumns> =
       grace: grace && { key_version: grace.keyVersion, until: iso(grace.until) },
       manifest_version: manifestVersion,
       manifest_own: manifestOwn,
+      history: (history ?? []).map((rule) => ({ ...rule })),
       tags: [...(tags ?? [])],
       state,
       state_version: stateVersion,
       state_bytes: reported.bytes,
       reported_at: reported.at === null ? null : iso(reported.at),
       last_sequence: replay.highest,
+      samples: { ...samplesToJson(samples) } as JsonObject,
     };
   },
 };

@@ -1,12 +1,14 @@
 import type { AppliedChange } from '../domain/change-request.ts';
 import type { SigningAlg } from '../domain/device-key.ts';
 import type { TagChange } from '../domain/device-tags.ts';
+import type { HistoryRule } from '../domain/history/rules.ts';
 import type { JsonSpan } from '../domain/json/span.ts';
 import type { Manifest } from '../domain/manifest.ts';
 import type { MessageRefusalCode } from '../domain/refusals.ts';
 import { emptyWindow, type ReplayWindow } from '../domain/replay-window.ts';
 import type { Telemetry } from '../domain/telemetry.ts';
 import type { EpochMs, JsonObject, Principal, Uuid } from '../domain/values.ts';
+import { type DeviceSamples, NO_SAMPLES } from './device-samples.ts';
 import type { CommandAck, DeviceKeyRow } from './outputs.ts';
 import type { ReportOrder } from './report-order.ts';
 
@@ -35,6 +37,8 @@ export interface DeviceFixed {
   /** 0 without a manifest. */
   manifestVersion: number;
   manifestOwn: boolean;
+  /** Of its manifest. Absent if all samples are kept, and in rows of earlier builds. */
+  history?: readonly HistoryRule[];
   /** In the order of their characters. Absent until the device has tags, and in rows of earlier builds. */
   tags?: readonly string[];
 }
@@ -47,6 +51,7 @@ export interface DeviceLive {
   /** Time of the last report, size of the state's JSON text (computed on load), and the order of late reports. */
   reported: { at: EpochMs | null; bytes: number; order: ReportOrder | null };
   replay: ReplayWindow;
+  samples: DeviceSamples;
 }
 
 /** The context before the first event. A field that is missing here does not compile. */
@@ -73,6 +78,7 @@ export const initialDevice: DeviceContext = {
     stateVersion: 0,
     reported: { at: null, bytes: 2, order: null },
     replay: emptyWindow(),
+    samples: NO_SAMPLES,
   },
 };
 
@@ -93,6 +99,8 @@ export interface MessageHeader {
   deviceAt?: EpochMs;
   /** The version of the key that verified the signature, or that was current at the sign-in with a certificate. */
   keyVersion: number;
+  /** Bytes of reports that a device may store for its history a day. Absent: any number. */
+  historyBytes?: number;
 }
 
 /** A manifest that was compared with the current one. */
@@ -153,7 +161,7 @@ export type DeviceEvent =
   /** Not subject to the replay window. The first message of a session makes the device online. */
   | (Base & {
       type: 'hello.received';
-      header: Pick<MessageHeader, 'keyVersion'>;
+      header: Pick<MessageHeader, 'keyVersion' | 'deviceAt' | 'historyBytes'>;
       firmware?: string;
       telemetry?: Telemetry;
       watches?: readonly VerificationWatch[];

@@ -106,9 +106,10 @@ export interface SamplesOutput {
   /** The time that the device signed; `at` for an unsigned message. */
   deviceAt: EpochMs;
   sequence: number;
-  report: JsonObject;
-  /** The JSON text of `report`, if the device sent its canonical form; it is stored instead of serializing `report`. */
-  written?: JsonSpan | undefined;
+  /** The JSON text of the report: as it was received if all of it is kept and the device sent its canonical form. */
+  text: string | JsonSpan;
+  /** It is telemetry of a `hello` or `heartbeat`, and not of the state. */
+  isTelemetry: boolean;
 }
 
 export interface DeviceKeyRow {
@@ -148,6 +149,8 @@ export type VolatileOutput =
       battery?: number;
       at: EpochMs;
     }
+  /** The device has reported more than it may store on this day; so many samples were not stored. */
+  | { type: 'samples.dropped'; samples: number }
   /**
    * Ends the device's session after a revocation, rotation or deletion; with `keyVersion`, only one opened by that key.
    */
@@ -245,6 +248,7 @@ const outputKinds = {
   'device.state': 'volatile',
   'device.presence': 'volatile',
   'device.telemetry': 'volatile',
+  'samples.dropped': 'volatile',
   'session.end': 'volatile',
   'message.accepted': 'volatile',
   'message.refused': 'volatile',

@@ -76,6 +76,7 @@ export class ActiveService {
     const { actors, store, clock, log } = composed.services;
     const shards = () => core.membership?.shards.list ?? null;
     this.#compaction = new HistoryCompaction({ store, clock, log, shards, limits: core.limits.history });
+    actors.subscribe('samples.dropped', ({ samples }) => this.#compaction.recordDropped(samples));
     actors.subscribe('device.state', ({ deviceId, tenantId }) => this.#compaction.recordReport(deviceId, tenantId));
     this.#history = new HistoryUpkeep({
       ...{ history: store.history, compaction: this.#compaction, retention: config.historyRetention },

@@ -110,6 +110,7 @@ const initialSettings = (config: Config): OperationSettings => ({
   rateLimits: config.rateLimits,
   credentialRateLimits: config.credentialRateLimits,
   historyRetention: config.historyRetention,
+  historyBytes: config.historyBytes,
   addressRateLimit: config.addressRateLimit,
   quotas: config.quotas,
   cloudPublicKeys: announcedKeys(config.keys),

@@ -121,7 +121,12 @@ function registerHistoryGauges(metrics: Metrics, { history }: GaugeParts): void 
     'Days of a property whose segments were merged and rolled up',
     () => history.merged,
   );
-  metrics.counter('history_samples_dropped', 'Samples beyond the limits of a device and day', () => history.dropped);
+  metrics.labelledTotals(
+    'history_samples_dropped',
+    'Samples that were not stored, by reason',
+    'reason',
+    () => history.dropped,
+  );
 }
 
 function registerNodeGauges(metrics: Metrics, { coordinator, waitingMigrations }: GaugeParts): void {

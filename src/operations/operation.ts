@@ -245,6 +245,8 @@ export interface OperationSettings {
   quotas: Quotas;
   /** How long the history of devices is retained, by tier. */
   historyRetention: HistoryRetention;
+  /** Bytes of reports that a device may store for its history a day; null: any number. */
+  historyBytes: number | null;
   /**
    * Ed25519 keys that sign messages to Ed25519 devices, 32 raw bytes, base64url: the current one, then those that will
    * sign or have signed.

@@ -28,6 +28,9 @@ const BYTES_PER_TURN = 128 * 1024;
 /** Devices whose backlog is read at a time. */
 const PAGE = 500;
 
+/** The bytes of a device and day, its number of properties or samples, or samples of a day whose others have expired. */
+export type DropReason = 'bytes' | 'limit' | 'expired';
+
 interface HistoryCompactionParts {
   store: Pick<Store, 'history'>;
   clock: Clock;
@@ -57,8 +60,7 @@ export class HistoryCompaction {
   #oldest: EpochMs | null = null;
   /** When the current sweep began, on the monotonic clock. */
   #sweepingSince: Milliseconds | null = null;
-  /** Samples beyond the limits of a day. */
-  #excess = 0;
+  readonly #dropped = { bytes: 0, limit: 0 };
 
   constructor(parts: HistoryCompactionParts) {
     const { store, limits } = parts;
@@ -74,9 +76,9 @@ export class HistoryCompaction {
     };
   }
 
-  /** Samples beyond the limits of a day, and those that came after those of their day had expired, since the start. */
-  get dropped(): number {
-    return this.#excess + this.#merge.dropped;
+  /** Samples that were not stored, since the start. */
+  get dropped(): Readonly<Record<DropReason, number>> {
+    return { ...this.#dropped, expired: this.#merge.dropped };
   }
 
   /** Days of a property that were merged since the start. */
@@ -92,6 +94,11 @@ export class HistoryCompaction {
   /** Age of the oldest report that the last sweep could not compact; 0 if it compacted all that were due. */
   oldestAgeMs(): Milliseconds {
     return this.#oldest === null ? 0 : Math.max(0, this.#parts.clock.now() - this.#oldest);
+  }
+
+  /** Counts the samples of reports that were beyond the bytes of their device and day. */
+  recordDropped(samples: number): void {
+    this.#dropped.bytes += samples;
   }
 
   /** Counts an accepted report. */
@@ -234,7 +241,7 @@ export class HistoryCompaction {
       // False if another process has compacted them.
       const isStored = await history.compact({ deviceId, tenantId, from: version, to: last.version, segments });
       if (!isStored) return true;
-      this.#excess += collector.dropped;
+      this.#dropped.limit += collector.dropped;
       // A tail that ends below both limits has all.
       if (rows.length < maxRows && bytes < maxBytes) return true;
     }

@@ -223,8 +223,8 @@ describe('a reported state', () => {
       driven
         .send({ ...report(sequence, state, { at: T0 }), header: { ...header(sequence), deviceAt } } as DeviceEvent)
         .outputs.filter(({ type }) => type === 'samples.put');
-    expect(samplesOf(3, { level: 3 }, T0 - 2)).toMatchObject([{ sequence: 3, deviceAt: T0 - 2, report: { level: 3 } }]);
-    expect(samplesOf(2, { level: 2 }, T0 - 9)).toMatchObject([{ sequence: 2, deviceAt: T0 - 9, report: { level: 2 } }]);
+    expect(samplesOf(3, { level: 3 }, T0 - 2)).toMatchObject([{ sequence: 3, deviceAt: T0 - 2, text: '{"level":3}' }]);
+    expect(samplesOf(2, { level: 2 }, T0 - 9)).toMatchObject([{ sequence: 2, deviceAt: T0 - 9, text: '{"level":2}' }]);
     expect(samplesOf(2, { level: 2 }, T0 - 9)).toEqual([]);
     expect(samplesOf(4, {}, T0)).toEqual([]);
   });
@@ -243,7 +243,10 @@ describe('a reported state', () => {
         ...{ report: { level: 5, on: null }, deviceAt: T0 + 7, sequence: 2 },
         at: T0 + 7,
       },
-      { type: 'samples.put', at: T0 + 7, deviceAt: T0 + 7, sequence: 2, report: { level: 5, on: null } },
+      {
+        ...{ type: 'samples.put', at: T0 + 7, deviceAt: T0 + 7, sequence: 2 },
+        ...{ text: '{"level":5,"on":null}', isTelemetry: false },
+      },
     ]);
     expect(driven.context).toMatchObject({
       live: { state: { level: 5 }, stateVersion: 2, reported: { at: T0 + 7, bytes: 11 } },
@@ -449,7 +452,10 @@ describe('an acknowledgement', () => {
         event: { type: 'state.observed', deviceId: DEVICE, observed: { level: 70 }, matches: true },
       },
       ackMessage('succeeded'),
-      { type: 'samples.put', at: T0 + 8, deviceAt: T0 + 8, sequence: 2, report: { level: 70 } },
+      {
+        ...{ type: 'samples.put', at: T0 + 8, deviceAt: T0 + 8, sequence: 2 },
+        ...{ text: '{"level":70}', isTelemetry: false },
+      },
     ]);
   });
 

@@ -26,7 +26,8 @@ export class ReportCollector {
     for (const { property, day, samples } of stored) this.#countsOf(day).set(property, samples);
   }
 
-  add([at, time, sequence, report]: StoredReport): void {
+  add(report: StoredReport): void {
+    const [at, time, sequence] = report;
     const day = dayOf(time);
     const counts = this.#countsOf(day);
     forEachLeaf(report, (property, value) => {

@@ -163,9 +163,11 @@ export class MessageReceiver implements ReceivedMessageHandler {
   #eventOf(session: DeviceSession, checked: ReadableMessage, at: EpochMs): DeviceEvent {
     const { by, deviceId, keyVersion } = session;
     const { fields, content, canonical } = checked;
+    const { historyBytes } = this.#parts.services.settings;
     const header: MessageHeader = {
       ...{ sequenceNumber: fields.sequence_number, messageId: fields.message_id, keyVersion },
       ...(fields.timestamp !== undefined && { deviceAt: fields.timestamp }),
+      ...(historyBytes !== null && { historyBytes }),
     };
     if (!content.ok) return { type: 'message.rejected', at, by, header, code: 'PAYLOAD_INVALID' };
     switch (content.value.channel) {
@@ -178,7 +180,7 @@ export class MessageReceiver implements ReceivedMessageHandler {
           type: 'hello.received',
           at,
           by,
-          header: { keyVersion },
+          header,
           ...(firmware === undefined ? {} : { firmware: toPrintable(firmware, MAX_FIRMWARE_LENGTH) }),
           telemetry: {
             // A greater one is no version of a manifest, and more than an Int of GraphQL.

@@ -87,6 +87,20 @@ export class Metrics {
     });
   }
 
+  /** A counter with one label: values by label value, read when the metrics are rendered. */
+  labelledTotals(name: string, help: string, label: string, read: () => Readonly<Record<string, number>>): void {
+    new Counter({
+      name: `${PREFIX}${name}_total`,
+      help,
+      labelNames: [label],
+      registers: [this.#registry],
+      collect() {
+        this.reset();
+        for (const [value, count] of Object.entries(read())) this.inc({ [label]: value }, count);
+      },
+    });
+  }
+
   /** A gauge with one label: values by label value, read when the metrics are rendered. */
   labelledGauge(name: string, help: string, label: string, read: () => Readonly<Record<string, number>>): void {
     new Gauge({

@@ -47,7 +47,7 @@ export const findDevices = operation({
   summary: 'Show several devices',
   input: z.strictObject({ ids }),
   output: z.object({ devices: z.array(deviceRecord) }),
-  needs: ['actors', 'sessions', 'store'],
+  needs: ['actors', 'clock', 'sessions', 'store'],
   async run(services, { input, caller }) {
     const devices = await findOwnDevices(services, caller, input.ids);
     return done({ body: { devices: await deviceRecordsOf(services, devices) } });

@@ -3,7 +3,7 @@ import { DAY_MS } from '../../domain/day.ts';
 import { type Bucket, floorTo, limitStates, meanOf } from '../../domain/history/bucket.ts';
 import { retentionOf } from '../../domain/history/retention.ts';
 import { rollupSteps } from '../../domain/history/rollup.ts';
-import { MAX_PROPERTY_LENGTH, type Sample } from '../../domain/history/sample.ts';
+import { MAX_PROPERTY_LENGTH, type Sample, type StoredReport, seriesPathOf } from '../../domain/history/sample.ts';
 import { chooseStep, readStep, rollupFor } from '../../domain/history/step.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
@@ -13,7 +13,7 @@ import { MAX_DEVICE_SKEW_MS } from '../../store/contract/history.ts';
 import { idOf, isoTime, timeInput } from '../inputs.ts';
 import { type Answer, type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { tierOf } from '../quota-checks.ts';
-import { findDevice } from './device-view.ts';
+import { type CommittedDevice, findDevice } from './device-view.ts';
 import { readBuckets, readSamples, type SeriesRequest } from './series-reader.ts';
 
 /** Points of an answer. */
@@ -88,7 +88,8 @@ const history = z
 const input = z.strictObject({
   id: idOf('device'),
   property: z.string().min(1).max(MAX_PROPERTY_LENGTH).meta({
-    description: 'The path of a property of the state, as `climate.temperature`; a dot in a name is written `\\.`',
+    description:
+      'The path of a property of the state, as `climate.temperature`; a dot in a name is written `\\.`. `$telemetry.rssi` is what heartbeats report, and a dollar sign at the start of a name is written `\\$`',
   }),
   from: timeInput.optional().meta({ description: 'Default: 24 hours before `to`, or before now if that is earlier' }),
   to: timeInput.optional().meta({
@@ -138,13 +139,20 @@ export const getDeviceHistory = operation({
     if (!shown.ok) return shown;
     const range = await rangeOf(services, caller, given);
     if (!range.ok) return range;
+    if (seriesPathOf(given.property) === null)
+      return invalid('property', 'is no path: only $telemetry begins with $; put a backslash before it in other names');
     const { step } = range.value;
-    const request = { tenantId: tenantOf(caller), deviceId: given.id, property: given.property };
+    const { property } = given;
+    const request = { tenantId: tenantOf(caller), deviceId: given.id, property, pending: pendingOf(found.value) };
     return step === 'raw' || step === 'changes'
       ? samplesAnswer(services, { ...request, ...range.value }, step)
       : pointsAnswer(services, { ...request, ...range.value }, step, shown.value);
   },
 });
+
+/** Telemetry that waits for the next commit of its device. */
+const pendingOf = ({ snapshot }: CommittedDevice): StoredReport[] =>
+  snapshot.context.live.samples.pending.map(([at, time, sequence, telemetry]) => [at, time, sequence, {}, telemetry]);
 
 type HistoryAnswer = Outcome<Answer<{ history: z.infer<typeof history> }>>;
 

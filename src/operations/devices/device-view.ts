@@ -9,6 +9,7 @@ import type { PreviewedDevice } from '../../domain/twin.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import { administrationOf, isOnline } from '../../machines/device-record.ts';
+import { pausedUntil } from '../../machines/device-samples.ts';
 import type { DeviceContext, DeviceFixed } from '../../machines/device-types.ts';
 import type { DeviceLastSeen } from '../../store/contract/devices.ts';
 import type { DeviceRow } from '../../store/contract.ts';
@@ -79,6 +80,9 @@ export const deviceRecord = z
     state_version: z.int(),
     battery: z.number().nullable(),
     telemetry: deviceTelemetry.nullable().meta({ description: 'Null if the device has reported nothing of it' }),
+    history_paused_until: isoTime.nullable().meta({
+      description: 'Set if it has reported more than it may store a day: its reports leave no samples until then',
+    }),
     key_version: z.int(),
     signing_alg: signingAlgSchema,
     manifest_version: z.int().nullable(),
@@ -105,7 +109,7 @@ type DeviceRecord = z.infer<typeof deviceRecord>;
 
 /** The full record. Last seen, battery and telemetry are not in the committed state (see heartbeats in ARCHITECTURE.md). */
 export async function deviceRecordOf(
-  services: Pick<Services, 'store' | 'sessions'>,
+  services: Pick<Services, 'clock' | 'store' | 'sessions'>,
   device: CommittedDevice,
 ): Promise<DeviceRecord> {
   const [record] = await deviceRecordsOf(services, [device]);
@@ -114,15 +118,20 @@ export async function deviceRecordOf(
 
 /** The records of several devices, in order, with one query. */
 export async function deviceRecordsOf(
-  { store, sessions }: Pick<Services, 'store' | 'sessions'>,
+  { clock, store, sessions }: Pick<Services, 'clock' | 'store' | 'sessions'>,
   devices: readonly CommittedDevice[],
 ): Promise<DeviceRecord[]> {
   if (devices.length === 0) return [];
   const seen = await store.devices.lastSeen(devices.map(({ ref }) => ref.id));
-  return devices.map((device) => recordWith(sessions, device, seen.get(device.ref.id)));
+  const now = clock.now();
+  return devices.map((device) => recordWith({ sessions, now }, device, seen.get(device.ref.id)));
 }
 
-function recordWith(sessions: DeviceSessions, device: CommittedDevice, seen: DeviceLastSeen | undefined): DeviceRecord {
+function recordWith(
+  { sessions, now }: { sessions: DeviceSessions; now: EpochMs },
+  device: CommittedDevice,
+  seen: DeviceLastSeen | undefined,
+): DeviceRecord {
   const { fixed, live } = device.snapshot.context;
   return {
     id: fixed.id,
@@ -140,6 +149,7 @@ function recordWith(sessions: DeviceSessions, device: CommittedDevice, seen: Dev
     state_version: live.stateVersion,
     battery: sessions.battery(fixed.id) ?? seen?.battery ?? null,
     telemetry: telemetryOf({ ...seen?.telemetry, ...sessions.telemetry(fixed.id) }, fixed),
+    history_paused_until: time(pausedUntil(live.samples, now)),
     key_version: fixed.keyVersion,
     signing_alg: fixed.signingAlg,
     manifest_version: fixed.manifestVersion === 0 ? null : fixed.manifestVersion,

@@ -96,7 +96,7 @@ export const getDevice = operation({
   restrictedKeys: 'devices',
   changes: false,
   refuses: ['NOT_FOUND'],
-  needs: ['actors', 'sessions', 'store'],
+  needs: ['actors', 'clock', 'sessions', 'store'],
   async run(services, { input, caller }) {
     const found = await findDevice(services, caller, input.id);
     return found.ok ? done({ body: { device: await deviceRecordOf(services, found.value) } }) : found;

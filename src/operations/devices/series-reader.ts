@@ -4,11 +4,12 @@ import { type Bucket, BucketMerger, rollUp } from '../../domain/history/bucket.t
 import { decodeRollup, type RollupStep, rollupSteps } from '../../domain/history/rollup.ts';
 import {
   bySampleOrder,
-  pathNamesOf,
   type Sample,
   type SampleValue,
+  type SeriesPath,
   type StoredReport,
   sampleValueAt,
+  seriesPathOf,
 } from '../../domain/history/sample.ts';
 import { decodeSegment } from '../../domain/history/segment.ts';
 import { rollupFor } from '../../domain/history/step.ts';
@@ -26,6 +27,8 @@ export interface SeriesRequest {
   tenantId: Uuid;
   deviceId: Uuid;
   property: string;
+  /** Reports of the device that wait in memory for its next commit. */
+  pending?: readonly StoredReport[];
   from: EpochMs;
   /** Exclusive. */
   to: EpochMs;
@@ -105,13 +108,13 @@ const BEING_COMPACTED = refuse(
 /** `source` null: samples. */
 async function readSeries(
   { store }: Pick<Services, 'store'>,
-  { tenantId, deviceId, property }: SeriesRequest,
+  { tenantId, deviceId, property, pending = [] }: SeriesRequest,
   range: SeriesRange,
   source: RollupStep | null,
 ): Promise<Outcome<SeriesDays>> {
   const rows = await store.history.series(tenantId, deviceId, property, range, source);
   if (!rows.complete) return BEING_COMPACTED;
-  const unmerged = await unmergedOf(rows, property, range.to);
+  const unmerged = await unmergedOf({ rows, pending, path: seriesPathOf(property) }, range.to);
   const segments = (day: number) => store.history.segments(tenantId, deviceId, day, [property]);
   return done(new SeriesDays({ rows, unmerged, range, source, segments }));
 }
@@ -121,21 +124,34 @@ interface UnmergedDay {
   parts: StoredSegment[];
   /** From reports that are not compacted. */
   reported: { version: number; sample: Sample }[];
+  /** From reports that were not committed when the request began. */
+  pending: Sample[];
+}
+
+interface Unmerged {
+  rows: SeriesRows;
+  pending: readonly StoredReport[];
+  /** Null for a property that has no samples. */
+  path: SeriesPath | null;
 }
 
 /** By day, up to the day `last`. */
-async function unmergedOf(rows: SeriesRows, property: string, last: number): Promise<Map<number, UnmergedDay>> {
+async function unmergedOf({ rows, path, pending }: Unmerged, last: number): Promise<Map<number, UnmergedDay>> {
   const byDay = new Map<number, UnmergedDay>();
   const on = (day: number): UnmergedDay => {
-    const known = byDay.get(day) ?? { parts: [], reported: [] };
+    const known = byDay.get(day) ?? { parts: [], reported: [], pending: [] };
     byDay.set(day, known);
     return known;
   };
   for (const part of rows.parts) on(part.day).parts.push(part);
-  await forEachReported(rows.tail, property, (sample, version) => {
+  await forEachReported(rows.tail, path, (sample, version) => {
     const day = dayOf(sample.time);
     if (day <= last) on(day).reported.push({ version, sample });
   });
+  for (const report of pending) {
+    const sample = sampleOf(report, path);
+    if (sample !== null && dayOf(sample.time) <= last) on(dayOf(sample.time)).pending.push(sample);
+  }
   return byDay;
 }
 
@@ -181,13 +197,15 @@ class SeriesDays {
   async samplesOf(day: number): Promise<Sample[]> {
     const merged = await this.#mergedSamples(day);
     const known = Math.max(0, ...merged.map(({ part }) => part));
-    const { parts, reported } = this.#parts.unmerged.get(day) ?? { parts: [], reported: [] };
+    const { parts, reported, pending } = this.#parts.unmerged.get(day) ?? { parts: [], reported: [], pending: [] };
     const samples: Sample[] = [];
     for (const { body } of [...merged, ...parts.filter(({ part }) => part > known)]) {
       for (const sample of decodeSegment(body)) samples.push(sample);
       await nextTurn();
     }
     for (const { version, sample } of reported) if (version > known) samples.push(sample);
+    // They may have been committed since.
+    for (const one of pending) if (!samples.some((sample) => bySampleOrder(sample, one) === 0)) samples.push(one);
     return samples.sort(bySampleOrder);
   }
 
@@ -203,19 +221,24 @@ class SeriesDays {
 /** Calls `visit` for each sample of a property in reports that are not compacted. */
 async function forEachReported(
   rows: readonly ReportRow[],
-  property: string,
+  path: SeriesPath | null,
   visit: (sample: Sample, version: number) => void,
 ): Promise<void> {
-  const names = pathNamesOf(property);
   let bytes = 0;
   for (const { text, version } of rows) {
-    for (const [at, time, sequence, report] of JSON.parse(text) as StoredReport[]) {
-      const value = sampleValueAt(report, names);
-      if (value !== undefined) visit({ time, at, sequence, value }, version);
+    for (const report of JSON.parse(text) as StoredReport[]) {
+      const sample = sampleOf(report, path);
+      if (sample !== null) visit(sample, version);
     }
     bytes += text.length;
     if (bytes < BYTES_PER_TURN) continue;
     bytes = 0;
     await nextTurn();
   }
+}
+
+function sampleOf(report: StoredReport, path: SeriesPath | null): Sample | null {
+  const [at, time, sequence] = report;
+  const value = path === null ? undefined : sampleValueAt(report, path);
+  return value === undefined ? null : { time, at, sequence, value };
 }

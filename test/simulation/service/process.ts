@@ -105,7 +105,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     defaultTier: 'free',
     rateLimits: { free: parts.requestsPerMinute },
     ...{ credentialRateLimits: {}, addressRateLimit: 0, quotas: defaultQuotas },
-    historyRetention: defaultHistoryRetention,
+    ...{ historyRetention: defaultHistoryRetention, historyBytes: null },
     cloudPublicKeys: [],
     changelog: [],
   };

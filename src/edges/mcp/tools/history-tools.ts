@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { forEachLeaf } from '../../../domain/history/sample.ts';
+import { forEachLeaf, untimedReport } from '../../../domain/history/sample.ts';
 import { iso } from '../../../domain/iso-time.ts';
 import { done, type Outcome, type Refusal } from '../../../domain/refusals.ts';
 import { propertyUnits, unitInName } from '../../../domain/units.ts';
@@ -278,7 +278,7 @@ async function propertiesOf(call: McpToolCall, id: Uuid, property: string | unde
   const { name, state } = found.value.body.device;
   const properties: string[] = [];
   if (property !== undefined) properties.push(property);
-  else forEachLeaf(state, (path) => properties.push(path));
+  else forEachLeaf(untimedReport(state), (path) => properties.push(path));
   return done({ device: { id, name }, properties: properties.sort(), unitOf });
 }
 

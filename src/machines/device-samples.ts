@@ -1,0 +1,157 @@
+import { DAY_MS, dayOf } from '../domain/day.ts';
+import {
+  type HistoryRule,
+  type KeptValues,
+  keptPart,
+  NOTHING_KEPT,
+  type ReportPosition,
+} from '../domain/history/rules.ts';
+import { forEachLeaf, untimedReport } from '../domain/history/sample.ts';
+import { type JsonSpan, spanLength } from '../domain/json/span.ts';
+import type { EpochMs, JsonObject, Milliseconds } from '../domain/values.ts';
+import type { DeviceContext } from './device-types.ts';
+import type { Output, SamplesOutput } from './outputs.ts';
+
+// The samples that a device's reports and its telemetry leave in its history (docs/decisions/0067 and 0071).
+
+/** What later samples of the device depend on. */
+export interface DeviceSamples {
+  /** The day of the last stored report by its receipt, as a number since 1970 in UTC, and the bytes stored on it. */
+  day: number;
+  bytes: number;
+  /** A report exceeded the limit of this day: no later one of the day is stored either. */
+  isFull: boolean;
+  kept: KeptValues;
+  /** Telemetry of heartbeats, which cause no commit: stored with the next one. */
+  pending: readonly PendingTelemetry[];
+}
+
+export type PendingTelemetry = readonly [at: EpochMs, deviceAt: EpochMs, sequence: number, telemetry: JsonObject];
+
+export const NO_SAMPLES: DeviceSamples = { day: 0, bytes: 0, isFull: false, kept: NOTHING_KEPT, pending: [] };
+
+/** Telemetry of so many heartbeats waits for a commit, and for so long. */
+const MAX_PENDING = 10;
+const MAX_PENDING_MS: Milliseconds = 600_000;
+
+/** What a message reported. */
+interface Reported {
+  at: EpochMs;
+  /** `at` for an unsigned message. */
+  deviceAt: EpochMs;
+  sequence: number;
+  position: ReportPosition;
+  /** Bytes of reports that the device may store a day. */
+  limit: number | undefined;
+}
+
+interface Sampled {
+  samples: DeviceSamples;
+  outputs: readonly Output[];
+}
+
+const NO_OUTPUTS: readonly Output[] = [];
+
+/** Stores the telemetry that waits, and a report of the state. `written`: its JSON text. */
+export function sampleReport(
+  { fixed: { history }, live: { samples } }: DeviceContext,
+  report: JsonObject,
+  written: JsonSpan | undefined,
+  reported: Reported,
+): Sampled {
+  const { part, kept } = partOf(report, history, samples, reported, 'state');
+  const stored = storePending(kept === samples.kept ? samples : { ...samples, kept }, reported);
+  if (isEmpty(part)) return stored;
+  const text = part === report && written !== undefined ? written : JSON.stringify(part);
+  const own = store(stored.samples, { ...reported, part, text, isTelemetry: false });
+  return {
+    // What was not stored is not compared with.
+    samples: own.isStored ? own.samples : { ...own.samples, kept: samples.kept },
+    outputs: [...stored.outputs, own.output],
+  };
+}
+
+/** Keeps telemetry for the next commit, or with `isCommitted`, or if much of it waits, stores it now. */
+export function sampleTelemetry(
+  { fixed: { history }, live: { samples } }: DeviceContext,
+  telemetry: JsonObject,
+  reported: Reported,
+  isCommitted: boolean,
+): Sampled {
+  const { part, kept } = partOf(telemetry, history, samples, reported, 'telemetry');
+  if (isEmpty(part)) return { samples: kept === samples.kept ? samples : { ...samples, kept }, outputs: NO_OUTPUTS };
+  const { at, deviceAt, sequence } = reported;
+  const pending = [...samples.pending, [at, deviceAt, sequence, part] as const];
+  const since = pending[0]?.[0] ?? at;
+  const waiting = { ...samples, kept, pending };
+  return isCommitted || pending.length >= MAX_PENDING || at - since >= MAX_PENDING_MS
+    ? storePending(waiting, reported)
+    : { samples: waiting, outputs: NO_OUTPUTS };
+}
+
+/** Stores the telemetry that waits, in a commit that something else causes. */
+export function storePending(samples: DeviceSamples, { limit }: Pick<Reported, 'limit'>): Sampled {
+  if (samples.pending.length === 0) return { samples, outputs: NO_OUTPUTS };
+  let after: DeviceSamples = { ...samples, pending: [] };
+  const outputs: Output[] = [];
+  for (const [at, deviceAt, sequence, part] of samples.pending) {
+    const text = JSON.stringify(part);
+    const stored = store(after, { at, deviceAt, sequence, limit, part, text, isTelemetry: true });
+    after = stored.samples;
+    outputs.push(stored.output);
+  }
+  return { samples: after, outputs };
+}
+
+/** When reports are stored again; null if they are now. */
+export const pausedUntil = ({ day, isFull }: DeviceSamples, now: EpochMs): EpochMs | null =>
+  isFull && dayOf(now) <= day ? (day + 1) * DAY_MS : null;
+
+function partOf(
+  given: JsonObject,
+  rules: readonly HistoryRule[] | undefined,
+  { kept }: DeviceSamples,
+  { position }: Reported,
+  from: 'state' | 'telemetry',
+) {
+  return rules === undefined ? { part: given, kept } : keptPart(given, rules, kept, position, from);
+}
+
+interface StoredPart extends Omit<Reported, 'position'> {
+  part: JsonObject;
+  text: string | JsonSpan;
+  isTelemetry: boolean;
+}
+
+/** Counts the bytes of the day. After the first report beyond the limit no later one of the day is stored. */
+function store(
+  samples: DeviceSamples,
+  { at, deviceAt, sequence, limit = Number.POSITIVE_INFINITY, part, text, isTelemetry }: StoredPart,
+): { samples: DeviceSamples; output: Output; isStored: boolean } {
+  // A clock that was put back does not start the day again.
+  const day = Math.max(samples.day, dayOf(at));
+  const isSameDay = day === samples.day;
+  const used = isSameDay ? samples.bytes : 0;
+  const size = typeof text === 'string' ? Buffer.byteLength(text) : spanLength(text);
+  if ((isSameDay && samples.isFull) || used + size > limit) {
+    const output: Output = { type: 'samples.dropped', samples: countLeaves(part) };
+    return { samples: { ...samples, day, bytes: used, isFull: true }, output, isStored: false };
+  }
+  const output = samplesOf({ at, deviceAt, sequence, text, isTelemetry });
+  return { samples: { ...samples, day, bytes: used + size, isFull: false }, output, isStored: true };
+}
+
+const samplesOf = (stored: Omit<SamplesOutput, 'type'>): SamplesOutput => ({ type: 'samples.put', ...stored });
+
+function countLeaves(part: JsonObject): number {
+  let count = 0;
+  forEachLeaf(untimedReport(part), () => {
+    count += 1;
+  });
+  return count;
+}
+
+function isEmpty(part: JsonObject): boolean {
+  for (const _ in part) return false;
+  return true;
+}
