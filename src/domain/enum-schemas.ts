@@ -4,6 +4,7 @@ import { changeStatuses } from './change-request.ts';
 import { commandStatuses, verificationStatuses } from './command.ts';
 import { signingAlgs } from './device-key.ts';
 import { firmwareStatuses } from './firmware.ts';
+import { historyModes } from './history/rules.ts';
 import { safetyClasses } from './manifest.ts';
 import { memberRoles } from './membership.ts';
 import { memoryKinds } from './memory.ts';
@@ -25,6 +26,7 @@ export const categorySchema = z.enum(categoryNames).meta({ id: 'DeviceCategory' 
 export const commandStatusSchema = z.enum(commandStatuses).meta({ id: 'CommandStatus' });
 export const changeStatusSchema = z.enum(changeStatuses).meta({ id: 'ChangeStatus' });
 export const verificationStatusSchema = z.enum(verificationStatuses).meta({ id: 'VerificationStatus' });
+export const historyModeSchema = z.enum(historyModes).meta({ id: 'HistoryMode' });
 export const safetyClassSchema = z.enum(safetyClasses).meta({ id: 'SafetyClass' });
 export const planStatusSchema = z.enum(planStatuses).meta({ id: 'PlanStatus' });
 export const stepStatusSchema = z.enum(stepStatuses).meta({ id: 'PlanStepStatus' });

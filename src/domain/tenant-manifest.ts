@@ -3,6 +3,7 @@ import { isRestricted, knownAction, shippedCapabilities, similarAction } from '.
 import { categorySchema, safetyClassSchema } from './enum-schemas.ts';
 import { isObject } from './json/value.ts';
 import { type Capability, type Manifest, type SafetyClass, safetyClasses } from './manifest.ts';
+import { propertiesField, propertyErrors } from './manifest-properties.ts';
 import { schemaErrors } from './param-schema.ts';
 import { done, type FieldError, type Outcome, refuse } from './refusals.ts';
 import { actionName, jsonObject, readFields, timeoutSeconds } from './request-fields.ts';
@@ -40,6 +41,7 @@ export const manifestBody = z.strictObject({
   capabilities: z.array(capabilityFields).max(MAX_CAPABILITIES).optional().meta({
     description: 'Without it, the device gets the actions of the registry for `category`, which is then required',
   }),
+  properties: propertiesField,
 });
 
 /** The body of a PUT. The replaced version is given here or in `If-Match`. */
@@ -49,11 +51,12 @@ export type ManifestBody = z.infer<typeof manifestBody>;
 type CapabilityFields = z.infer<typeof capabilityFields>;
 
 /** Completes and checks a body that passed one of the schemas above. */
-export function completeManifest({ capabilities, category }: ManifestBody): Outcome<Capability[]> {
+export function completeManifest({ capabilities, category, properties = {} }: ManifestBody): Outcome<Capability[]> {
   if (capabilities === undefined) {
-    if (category !== undefined) return done(shippedCapabilities(category));
-    const errors = [{ path: 'capabilities', message: 'is required without a category' }];
-    return refuse('VALIDATION_FAILED', 'The manifest is not valid.', { errors });
+    if (category === undefined) return invalid([{ path: 'capabilities', message: 'is required without a category' }]);
+    const shipped = shippedCapabilities(category);
+    const errors = propertyErrors(properties, shipped);
+    return errors.length === 0 ? done(shipped) : invalid(errors);
   }
   const errors: FieldError[] = [];
   const seen = new Set<string>();
@@ -66,9 +69,12 @@ export function completeManifest({ capabilities, category }: ManifestBody): Outc
     if (given.paramSchema !== undefined) errors.push(...schemaErrors(given.paramSchema, `${at}.paramSchema`));
     return capability;
   });
-  if (errors.length === 0) return done(complete);
-  return refuse('VALIDATION_FAILED', 'The manifest is not valid.', { errors: errors.slice(0, 50) });
+  errors.push(...propertyErrors(properties, complete));
+  return errors.length === 0 ? done(complete) : invalid(errors);
 }
+
+const invalid = (errors: readonly FieldError[]) =>
+  refuse('VALIDATION_FAILED', 'The manifest is not valid.', { errors: errors.slice(0, 50) });
 
 /** Reads a POST's body into complete capabilities, numbered from 1. Missing fields are filled in from the registry. */
 export function readManifest(input: unknown): Outcome<Capability[]> {

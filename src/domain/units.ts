@@ -1,3 +1,4 @@
+import { pathNamesOf } from './history/sample.ts';
 import { isObject } from './json/value.ts';
 import type { Capability } from './manifest.ts';
 import { paramOf } from './twin.ts';
@@ -27,10 +28,13 @@ export function paramUnits({ paramSchema }: Pick<Capability, 'paramSchema'>): Re
 }
 
 /**
- * The units of reported properties, by path (`color.hue`): those that the capabilities list in `units`, and those of the
- * parameters that their expected states refer to.
+ * The units of reported properties, by path (`color.hue`): those in the `properties` of the manifest, those that the
+ * capabilities list in `units`, and those of the parameters that their expected states refer to.
  */
-export function propertyUnits(capabilities: readonly UnitSource[]): ReadonlyMap<string, string> {
+export function propertyUnits(
+  capabilities: readonly UnitSource[],
+  properties: Readonly<Record<string, { unit?: string | undefined }>> = {},
+): ReadonlyMap<string, string> {
   const units = new Map<string, string>();
   for (const capability of capabilities) {
     if (capability.expectedState !== undefined) {
@@ -39,6 +43,9 @@ export function propertyUnits(capabilities: readonly UnitSource[]): ReadonlyMap<
   }
   for (const { units: listed = {} } of capabilities) {
     for (const [path, unit] of Object.entries(listed)) units.set(path, unit);
+  }
+  for (const [path, { unit }] of Object.entries(properties)) {
+    if (unit !== undefined) units.set(pathNamesOf(path).join('.'), unit);
   }
   return units;
 }

@@ -24,6 +24,10 @@ describe('units', () => {
       { paramSchema, expectedState, units: { power_w: 'W' } },
       { paramSchema: {}, units: { brightness: 'lx' } },
     ]);
+    const named = propertyUnits([{ paramSchema: {}, units: { power_w: 'W', 'a.b': '%' } }], {
+      ...{ power_w: { unit: 'kW' }, 'a\\.b': { unit: 'lx' }, label: {} },
+    });
+    expect(Object.fromEntries(named)).toEqual({ power_w: 'kW', 'a.b': 'lx' });
     expect(Object.fromEntries(units)).toEqual({ 'color.hue': '°', brightness: 'lx', power_w: 'W' });
   });
 

@@ -14,6 +14,7 @@ interface Manifest {
   category: string | null;
   version: number;
   capabilities: { action: string; safetyClass: string; paramSchema: JsonObject; description: string }[];
+  properties?: Record<string, { label?: string; unit?: string; history?: string; deadband?: number }>;
 }
 
 const manifestPath = (deviceId: string): string => `/v1/devices/${encodeURIComponent(deviceId)}/manifest`;
@@ -38,8 +39,8 @@ export function addManifests(program: Command, io: Io): void {
     .command('put <device> <file>')
     .alias('set')
     .description(
-      'Publishes the manifest in a JSON file: {"category"?, "version"?, "capabilities": [...]}. Without a version it\n' +
-        'replaces the current manifest. A manifest that makes something weaker is not published: what gets weaker and\n' +
+      'Publishes the manifest in a JSON file: {"category"?, "version"?, "capabilities": [...], "properties"?: {...}}.\n' +
+        'Without a version it replaces the current manifest. A manifest that makes something weaker is not published: what gets weaker and\n' +
         'the command to confirm it are printed, and the exit code is 1. Requires an admin who is signed in; API keys are\n' +
         'not accepted.',
     )
@@ -77,7 +78,7 @@ function showPublished(io: Io, client: CliContext, answer: Manifest | ChangeDryR
   client.show(answer, (manifest) => printManifest(io, manifest));
 }
 
-function printManifest(io: Io, { category, version, capabilities }: Manifest): void {
+function printManifest(io: Io, { category, version, capabilities, properties = {} }: Manifest): void {
   io.out(io.outColors.dim(`version ${version}, ${category ?? 'no category'}`));
   const rows = capabilities.map(({ action, safetyClass, paramSchema, description }) => {
     const { properties } = paramSchema;
@@ -85,6 +86,13 @@ function printManifest(io: Io, { category, version, capabilities }: Manifest): v
     return [action, safetyClass, escapeForTerminal(names.join(', ')), escapeForTerminal(description)];
   });
   printTable(io, ['ACTION', 'CLASS', 'PARAMETERS', 'DESCRIPTION'], rows);
+  const reported = Object.entries(properties).map(([path, { label = '', unit = '', history = 'every', deadband }]) => [
+    escapeForTerminal(path),
+    escapeForTerminal(label),
+    escapeForTerminal(unit),
+    deadband === undefined ? history : `${history}, deadband ${deadband}`,
+  ]);
+  if (reported.length > 0) printTable(io, ['PROPERTY', 'LABEL', 'UNIT', 'HISTORY'], reported);
 }
 
 /**

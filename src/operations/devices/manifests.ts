@@ -1,8 +1,9 @@
 import { z } from 'zod';
 import { capabilities, categories } from '../../domain/capability-registry.ts';
-import { safetyClassSchema } from '../../domain/enum-schemas.ts';
+import { historyModeSchema, safetyClassSchema } from '../../domain/enum-schemas.ts';
 import type { Capability, Manifest } from '../../domain/manifest.ts';
 import { compareManifests, MAX_REMOVED } from '../../domain/manifest-comparison.ts';
+import { completeProperties } from '../../domain/manifest-properties.ts';
 import { done, type Outcome, outdated, type RefusalCode, refuse } from '../../domain/refusals.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
 import { completeManifest, type ManifestBody, manifestBody, manifestUpdateBody } from '../../domain/tenant-manifest.ts';
@@ -35,6 +36,18 @@ const capability = z
   })
   .meta({ id: 'Capability' });
 
+const property = z
+  .object({
+    label: z.string().optional().meta({ description: 'Its name for people' }),
+    unit: z.string().optional(),
+    history: historyModeSchema.optional().meta({ description: 'Samples that the history keeps; default `every`' }),
+    deadband: z
+      .number()
+      .optional()
+      .meta({ description: 'With `change`: a number is kept that differs from the last one kept by more' }),
+  })
+  .meta({ id: 'ManifestProperty' });
+
 export const manifestRecord = z
   .object({
     deviceId: uuid,
@@ -42,6 +55,10 @@ export const manifestRecord = z
     category: z.string().nullable(),
     version: z.int(),
     capabilities: z.array(capability),
+    properties: z
+      .record(z.string(), property)
+      .optional()
+      .meta({ description: 'Reported properties by path, as in the history (`climate.temperature`)' }),
   })
   .meta({ id: 'Manifest' });
 type ManifestRecord = z.infer<typeof manifestRecord>;
@@ -238,6 +255,7 @@ async function putManifest(
     version: fixed.manifestVersion + 1,
     own: input.capabilities !== undefined,
     capabilities: complete.value,
+    ...(input.properties !== undefined && { properties: completeProperties(input.properties) }),
     ...(removed.length > 0 && { removed }),
   };
   const change = {

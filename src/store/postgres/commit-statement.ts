@@ -138,13 +138,14 @@ const effectSections: Readonly<Record<EffectKind, string>> = {
         where not e.value->'except' @> to_jsonb(k.key_version) order by e.place limit 1)
     ${from('keysChanged', 'device_id uuid, graces jsonb, ends jsonb')}
     where k.device_id = r.device_id and k.ended_at is null`,
-  manifests: `insert into manifests (device_id, tenant_id, category, version, own, capabilities, removed)
-    select r."deviceId", r."tenantId", r.category, r.version, r.own, r.capabilities, r.removed ${from(
+  manifests: `insert into manifests (device_id, tenant_id, category, version, own, capabilities, properties, removed)
+    select r."deviceId", r."tenantId", r.category, r.version, r.own, r.capabilities, r.properties, r.removed ${from(
       'manifests',
-      '"deviceId" uuid, "tenantId" uuid, category text, version integer, own boolean, capabilities jsonb, removed jsonb',
+      `"deviceId" uuid, "tenantId" uuid, category text, version integer, own boolean, capabilities jsonb,
+        properties jsonb, removed jsonb`,
     )}
     on conflict (device_id) do update set category = excluded.category, version = excluded.version, own = excluded.own,
-      capabilities = excluded.capabilities, removed = excluded.removed`,
+      capabilities = excluded.capabilities, properties = excluded.properties, removed = excluded.removed`,
   tagsRemoved: deleteByKey(
     'device_tags',
     `effects a, jsonb_to_recordset(a.effects->'tagsRemoved') as r(tag text, created_at bigint)`,

@@ -94,6 +94,7 @@ interface ManifestRow {
   version: number;
   own: boolean;
   capabilities: Manifest['capabilities'];
+  properties: Manifest['properties'] | null;
   removed: Manifest['removed'] | null;
 }
 
@@ -254,12 +255,14 @@ export function deviceStore(database: Database, { pages, counts, activities }: R
       if (wanted.length === 0) return [];
       const rows = await database.read<ManifestRow>({
         name: 'manifests_of',
-        text: `select device_id, tenant_id, category, version, own, capabilities, removed from manifests
+        text: `select device_id, tenant_id, category, version, own, capabilities, properties, removed
+            from manifests
           where device_id = any($1::uuid[])`,
         values: [idArray(wanted)],
       });
-      return rows.map(({ device_id: deviceId, tenant_id: tenantId, removed, ...rest }) => ({
+      return rows.map(({ device_id: deviceId, tenant_id: tenantId, properties, removed, ...rest }) => ({
         ...{ ...rest, deviceId, tenantId },
+        ...(properties && { properties }),
         ...(removed && { removed }),
       }));
     },

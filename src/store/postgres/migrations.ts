@@ -37,6 +37,7 @@ import { deviceTelemetryMigration } from './migrations/0047-device-telemetry.ts'
 import { deviceConnectionsMigration } from './migrations/0048-device-connections.ts';
 import { agentTokenUsers } from './migrations/0053-agent-token-users.ts';
 import { historyMigration } from './migrations/0054-history.ts';
+import { manifestPropertiesMigration } from './migrations/0055-manifest-properties.ts';
 
 export interface Migration {
   id: number;
@@ -102,6 +103,7 @@ export const migrations: readonly Migration[] = [
   { id: 48, name: 'device connections', sql: deviceConnectionsMigration, change: 'expand' },
   { id: 53, name: 'agent token users', sql: agentTokenUsers, change: 'expand' },
   { id: 54, name: 'history', sql: historyMigration, change: 'expand' },
+  { id: 55, name: 'manifest properties', sql: manifestPropertiesMigration, change: 'expand' },
 ];
 
 /** The newest migration that this build knows. */
