@@ -12,7 +12,12 @@ export function draftOf(manifest: ManifestRecord | null): string {
   const capabilities = manifest.capabilities
     .filter(({ action }) => !isRestricted(action))
     .map(({ id: _, ...capability }) => capability as unknown as JsonObject);
-  return format({ ...(manifest.category !== null && { category: manifest.category }), capabilities });
+  const { category, properties } = manifest;
+  return format({
+    ...(category !== null && { category }),
+    capabilities,
+    ...(properties !== undefined && { properties: properties as JsonObject }),
+  });
 }
 
 const format = (value: Json): string => JSON.stringify(value, null, 2);

@@ -68,9 +68,27 @@ export function DeviceManifest({ id }: { id: string }) {
           ))}
         </Table>
       )}
+      {data?.properties !== undefined && <ReportedProperties of={data.properties} />}
     </section>
   );
 }
+
+const ReportedProperties = ({ of }: { of: NonNullable<ManifestRecord['properties']> }) => (
+  <Table label="Reported properties" columns={['Property', 'Name', 'Unit', 'History']}>
+    {Object.entries(of).map(([path, { label, unit, history = 'every', deadband }]) => (
+      <tr key={path}>
+        <th scope="row" className="mono">
+          {path}
+        </th>
+        <td>{label ?? '—'}</td>
+        <td>{unit ?? '—'}</td>
+        <td>{deadband === undefined ? historyTexts[history] : `changes by more than ${deadband}`}</td>
+      </tr>
+    ))}
+  </Table>
+);
+
+const historyTexts = { every: 'every report', change: 'changes', off: 'off' } as const;
 
 export const paramNames = ({ paramSchema }: CapabilityRecord): string[] => {
   const { properties } = paramSchema;

@@ -136,6 +136,14 @@ function DeviceDetails({ device }: { device: DeviceRecord }) {
         </Fact>
         <Fact name="Firmware">{device.firmware ?? 'not reported'}</Fact>
         {device.telemetry !== null && <TelemetryFacts device={device} of={device.telemetry} />}
+        {device.history_paused_until !== null && (
+          <Fact name="History">
+            <Note tone="warn">
+              Not recorded until <Time at={device.history_paused_until} />: the device has reported more than it may
+              store a day.
+            </Note>
+          </Fact>
+        )}
         <Fact name="Registered">
           <Time at={device.created_at} />
         </Fact>

@@ -6,9 +6,9 @@ import { Table } from '../ui/table.tsx';
 import { counted } from '../ui/text-format.ts';
 import { fullTime, Time, zone } from '../ui/time.tsx';
 import { useRecentChange } from '../ui/use-recent-change.ts';
-import { type UnitOf, Value, valueName } from '../ui/values.tsx';
+import { type NameOf, type UnitOf, Value } from '../ui/values.tsx';
 import type { DeviceRecord } from './device-name.tsx';
-import { stateUnits } from './device-units.ts';
+import { stateNames, stateUnits } from './device-units.ts';
 import { type ManifestRecord, manifestPath } from './manifest.tsx';
 
 export type Activity = ResponseBody<typeof getDeviceActivity>['activity'];
@@ -19,7 +19,9 @@ export const useDeviceActivity = (id: string) =>
 /** Reported state of a device, one row per property. */
 export function DeviceTwin({ device: { id, state, state_version, revoked } }: { device: DeviceRecord }) {
   const activity = useDeviceActivity(id).data?.activity;
-  const unitOf = stateUnits(useGet<ManifestRecord>(manifestPath(id)).data);
+  const manifest = useGet<ManifestRecord>(manifestPath(id)).data;
+  const unitOf = stateUnits(manifest);
+  const nameOf = stateNames(manifest);
   const names = Object.keys(state).sort();
   return (
     <section className="card" aria-labelledby="twin">
@@ -34,7 +36,7 @@ export function DeviceTwin({ device: { id, state, state_version, revoked } }: { 
       ) : (
         <Table label="Reported state" columns={['Property', 'Value', 'Reported']}>
           {names.map((name) => (
-            <Property key={name} {...{ name, activity, unitOf, revoked }} value={state[name]} />
+            <Property key={name} {...{ name, activity, unitOf, nameOf, revoked }} value={state[name]} />
           ))}
         </Table>
       )}
@@ -47,16 +49,17 @@ interface PropertyProps {
   value: unknown;
   activity: Activity | undefined;
   unitOf: UnitOf;
+  nameOf: NameOf;
   revoked: boolean;
 }
 
-function Property({ name, value, activity, unitOf, revoked }: PropertyProps) {
+function Property({ name, value, activity, unitOf, nameOf, revoked }: PropertyProps) {
   const hasChanged = useRecentChange(JSON.stringify(value));
   return (
     <tr className={hasChanged ? 'recently-changed' : ''}>
-      <th scope="row">{valueName(name)}</th>
+      <th scope="row">{nameOf(name, name)}</th>
       <td>
-        <Value of={value} path={name} unitOf={unitOf} />
+        <Value of={value} path={name} unitOf={unitOf} nameOf={nameOf} />
       </td>
       <td className="quiet">{activity === undefined ? '…' : <ReportedAt {...{ name, activity, revoked }} />}</td>
     </tr>

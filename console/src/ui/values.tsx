@@ -6,6 +6,9 @@ import './values.css';
 /** The unit of a property or parameter by its path, such as `color.hue`. */
 export type UnitOf = (path: string) => string | undefined;
 
+/** The name of a property for people, by its path and its last name. */
+export type NameOf = (path: string, name: string) => string;
+
 /** A name as it is shown next to a value with its unit: `power_w` → `power`. */
 export const valueName = (name: string): string => humanize(nameWithoutUnit(name));
 
@@ -17,7 +20,12 @@ export const withUnit = (text: string, unit: string | undefined): string =>
  * A value as text; objects with nested objects are shown as JSON, a `writeOnly` parameter as not shown. Numbers have the unit
  * of their path.
  */
-export function formatValue(value: unknown, path = '', unitOf: UnitOf = unitInName): string {
+export function formatValue(
+  value: unknown,
+  path = '',
+  unitOf: UnitOf = unitInName,
+  nameOf: NameOf = (_, name) => valueName(name),
+): string {
   if (value === undefined || value === null) return '—';
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   if (typeof value === 'number') {
@@ -29,7 +37,10 @@ export function formatValue(value: unknown, path = '', unitOf: UnitOf = unitInNa
   const isFlat = !Array.isArray(value) && inner.length > 0 && inner.every(([, one]) => typeof one !== 'object');
   return isFlat
     ? inner
-        .map(([name, one]) => `${valueName(name)} ${formatValue(one, path === '' ? name : `${path}.${name}`, unitOf)}`)
+        .map(([name, one]) => {
+          const at = path === '' ? name : `${path}.${name}`;
+          return `${nameOf(at, name)} ${formatValue(one, at, unitOf)}`;
+        })
         .join(', ')
     : JSON.stringify(value);
 }
@@ -37,9 +48,16 @@ export function formatValue(value: unknown, path = '', unitOf: UnitOf = unitInNa
 const LONG = 400;
 const BEGINNING = 200;
 
+interface ValueProps {
+  of: unknown;
+  path?: string;
+  unitOf?: UnitOf;
+  nameOf?: NameOf;
+}
+
 /** A value; long ones are collapsed, as a device may report thousands of characters. */
-export function Value({ of, path, unitOf }: { of: unknown; path?: string; unitOf?: UnitOf }) {
-  const text = formatValue(of, path, unitOf);
+export function Value({ of, path, unitOf, nameOf }: ValueProps) {
+  const text = formatValue(of, path, unitOf, nameOf);
   if (text.length <= LONG) return <span className="value">{text}</span>;
   return (
     <details className="value">

@@ -28,6 +28,10 @@ describe('the draft of a manifest', () => {
       category: 'cover',
       capabilities: [gate],
     });
+    const properties = { level: { label: 'Water', history: 'change' } };
+    expect(JSON.parse(draftOf({ ...manifest(null), properties } as ManifestRecord))).toEqual({
+      ...{ capabilities: [], properties },
+    });
     expect(JSON.parse(draftOf(manifest(null)))).toEqual({ capabilities: [] });
     expect(JSON.parse(draftOf(null))).toEqual({ capabilities: [] });
     const lock = automaticManifest({ deviceId: 'd', tenantId: 't', deviceType: 'lock' }) as unknown as ManifestRecord;
