@@ -16,7 +16,7 @@ import {
   type ReportRow,
   type SegmentRow,
 } from '../store/contract/history.ts';
-import { type Store, StoreUnavailable } from '../store/contract.ts';
+import { CommitUnknown, type Store, StoreUnavailable } from '../store/contract.ts';
 import { type CompactionLimits, defaultCompactionLimits } from './compaction-limits.ts';
 import { HistoryMerge } from './history-merge.ts';
 import { KeyedLocks } from './keyed-locks.ts';
@@ -195,7 +195,8 @@ export class HistoryCompaction {
     try {
       return await this.#locks.exclusive(deviceId, compact);
     } catch (error) {
-      if (error instanceof StoreUnavailable) throw error;
+      // What was committed is known at the next attempt: each step begins with what is stored.
+      if (error instanceof StoreUnavailable || error instanceof CommitUnknown) throw error;
       this.failures += 1;
       this.#parts.log.error({ err: error, deviceId }, 'history compaction of a device failed; retrying');
       return false;

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { shardOf } from '../../src/domain/shards.ts';
 import type { CompactionLimits } from '../../src/services/compaction-limits.ts';
 import { HistoryCompaction } from '../../src/services/history-compaction.ts';
-import { type Store, StoreUnavailable } from '../../src/store/contract.ts';
+import { CommitUnknown, type Store, StoreUnavailable } from '../../src/store/contract.ts';
 import { newId } from '../support/actor-commits.ts';
 import { type TestClock, testClock } from '../support/clock.ts';
 import { compactionOf, DAY, HOUR, ReportingDevice } from '../support/history-model.ts';
@@ -168,20 +168,23 @@ describe('history compaction', () => {
     });
   });
 
-  it('compacts a device again for which the store was not available', async () => {
+  it.each([
+    ['the store was not available', () => new StoreUnavailable('connection lost')],
+    ['the outcome is unknown', () => new CommitUnknown('connection lost')],
+  ])('compacts a device again for which %s', async (_, fault) => {
     const devices = [await reportingDevice(), await reportingDevice()] as const;
     let isAvailable = false;
     const history: Store['history'] = {
       ...store.history,
       compact(step) {
-        if (!isAvailable && step.deviceId === devices[0].id) throw new StoreUnavailable('connection lost');
+        if (!isAvailable && step.deviceId === devices[0].id) throw fault();
         return store.history.compact(step);
       },
     };
     const compaction = new HistoryCompaction({ store: { history }, clock, log: silent, shards: () => null });
     for (const device of devices) record(compaction, device);
-    await expect(compaction.compactBusy()).rejects.toThrow(StoreUnavailable);
-    await expect(compaction.compactBusy()).rejects.toThrow(StoreUnavailable);
+    await expect(compaction.compactBusy()).rejects.toThrow('connection lost');
+    await expect(compaction.compactBusy()).rejects.toThrow('connection lost');
     expect(await isCompacted(devices[1])).toBe(true);
     isAvailable = true;
     await compaction.compactBusy();
