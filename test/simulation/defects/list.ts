@@ -327,4 +327,29 @@ export const defects: Readonly<Record<string, Defect>> = {
       },
     ],
   },
+  'history-position-not-moved': {
+    title: 'The segments of reports are stored without moving the position of their device',
+    changes: [
+      {
+        file: 'test/support/memory-store/history.ts',
+        from: '{ tenantId: position?.tenantId ?? tenantId, version: to, openFrom }',
+        to: '{ tenantId: position?.tenantId ?? tenantId, version: from, openFrom }',
+      },
+    ],
+  },
+  'reports-dropped-uncompacted': {
+    title: 'Reports are dropped before they are compacted',
+    changes: [
+      {
+        file: 'src/services/history-compaction.ts',
+        from: 'if (oldest !== null) before = Math.min(before, oldest);',
+        to: 'if (oldest !== null) before = Math.max(before, oldest);',
+      },
+      {
+        file: 'test/support/memory-store/history.ts',
+        from: 'row.at < (isCompacted(row) ? end : expired) * DAY_MS',
+        to: 'row.at < (isCompacted(row) ? end : Math.max(end, expired)) * DAY_MS',
+      },
+    ],
+  },
 };

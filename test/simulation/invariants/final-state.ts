@@ -2,6 +2,7 @@ import type { PlanStep } from '../../../src/machines/plan-types.ts';
 import type { ActorRow } from '../../support/memory-store/database.ts';
 import type { SimulatedTenant } from '../workload/simulated-tenant.ts';
 import { checkEffects } from './effects.ts';
+import { checkHistory } from './history.ts';
 import { isFinal } from './statuses.ts';
 
 const LATE_MS = 5_000;
@@ -48,6 +49,7 @@ export const lateWords = (service: SimulatedTenant): number =>
 /** Compares what the service answered and sent with what it has stored. */
 export function checkEnding(service: SimulatedTenant): void {
   checkDevices(service);
+  checkHistory(service);
   checkEffects(service);
   checkCommands(service);
   checkRefusals(service);

@@ -40,6 +40,7 @@ import type { Network } from '../network/link.ts';
 import type { Owner } from '../world/scheduler.ts';
 import type { World } from '../world/world.ts';
 import type { Keys } from './fixtures.ts';
+import { SimulatedHistory } from './history.ts';
 import { MqttListener } from './mqtt-listener.ts';
 
 export interface ProcessParts {
@@ -169,11 +170,12 @@ export async function startService(parts: ProcessParts): Promise<Service> {
   });
   const deviceRates = new DeviceRateInvariant(world, parts.deviceRate);
   const started = await edge.start();
+  const history = new SimulatedHistory(runtime, services, parts);
   const pruning = new Pruning(
     { retentionDays: RETENTION_DAYS },
     {
       ...services,
-      dropHistory: async () => {},
+      dropHistory: history.dropExpired,
       isClockTrusted: () => time.untrustedOffsets() === null,
       isLeader: () => true,
     },
@@ -192,13 +194,16 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     }),
     async stop() {
       pruning.stop();
+      const idle = history.stop();
       await started.drain();
       await Promise.all([runtime.stop(), callers.apiKeys.close(), callers.userSessions.close()]);
       await audit.close();
+      await idle;
       time.stop();
     },
     abort() {
       pruning.stop();
+      void history.stop();
       runtime.halt();
       callers.apiKeys.discardPending();
       callers.userSessions.discardPending();

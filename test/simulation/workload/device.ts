@@ -38,6 +38,7 @@ export class Device {
   /** Reported numbers, and the last acknowledged one. */
   counter = 0;
   acknowledged = 0;
+  readonly acknowledgedNumbers = new Set<number>();
   /** State reports that were composed, and the acknowledged ones. */
   reports = 0;
   reportsAcknowledged = 0;
@@ -96,6 +97,7 @@ export class Device {
     const n = ++this.counter;
     this.#report({ n, ...more }, () => {
       this.acknowledged = Math.max(this.acknowledged, n);
+      this.acknowledgedNumbers.add(n);
     });
     return true;
   }

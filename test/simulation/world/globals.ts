@@ -1,5 +1,6 @@
 import crypto from 'node:crypto';
 import { createRequire, syncBuiltinESMExports } from 'node:module';
+import zlib from 'node:zlib';
 import type { Random } from './random.ts';
 import { cancel, currentOwner, type Scheduler, type Task } from './scheduler.ts';
 
@@ -38,6 +39,10 @@ const world = (): Surroundings => {
   return active;
 };
 
+/** Little memory has to be allocated and cleared for it, which is most of the cost of a few samples. */
+const CHEAP = { level: 1, memLevel: 1, windowBits: 9 };
+/** Time that a compression takes, on another thread of the process. */
+const COMPRESSION_MS = 0.2;
 const monotonicStart = 1_000;
 const clear = (timer: unknown): void => {
   if (timer instanceof Timer) cancel(timer.task);
@@ -116,6 +121,11 @@ export function installGlobals(): void {
     return bytes;
   };
   Object.assign(crypto, { randomBytes, randomUUID: randomUuid, randomFillSync });
+  const deflateRaw = (input: zlib.InputType, compressed: (error: Error | null, bytes: Buffer) => void): void => {
+    const bytes = zlib.deflateRawSync(input, CHEAP);
+    world().scheduler.at(COMPRESSION_MS, () => compressed(null, bytes));
+  };
+  Object.assign(zlib, { deflateRaw });
   syncBuiltinESMExports();
 }
 

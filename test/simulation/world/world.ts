@@ -41,8 +41,8 @@ export class World {
     this.trace.note(who, what);
   }
 
-  count(what: string): void {
-    this.counts.set(what, (this.counts.get(what) ?? 0) + 1);
+  count(what: string, times = 1): void {
+    this.counts.set(what, (this.counts.get(what) ?? 0) + times);
   }
 
   fail(invariant: string, detail: string): void {

@@ -44,18 +44,18 @@ export interface MergedSegmentRow extends SegmentRow {
 }
 
 export const samplesKey = (deviceId: Uuid, version: number): string => `${deviceId}/${version}`;
-const dayKey = ({ deviceId, property, day }: Pick<SegmentRow, 'deviceId' | 'property' | 'day'>): string =>
+export const dayKey = ({ deviceId, property, day }: Pick<SegmentRow, 'deviceId' | 'property' | 'day'>): string =>
   JSON.stringify([deviceId, property, day]);
 
 const versionOf = (tables: Tables, deviceId: Uuid): number => tables.historyPositions.get(deviceId)?.version ?? 0;
 
-const tailOf = (tables: Tables, deviceId: Uuid): SamplesRow[] =>
+export const tailOf = (tables: Tables, deviceId: Uuid): SamplesRow[] =>
   tables.samples
     .where((row) => row.deviceId === deviceId && row.version > versionOf(tables, deviceId))
     .sort((one, other) => one.version - other.version);
 
 /** Segments of days that are not merged. */
-const unmerged = (tables: Tables, deviceId: Uuid): SegmentRow[] =>
+export const unmerged = (tables: Tables, deviceId: Uuid): SegmentRow[] =>
   tables.historyParts
     .where((row) => row.deviceId === deviceId)
     .filter((row) => (tables.historyRollups.get(dayKey(row))?.part ?? -1) < row.part);
