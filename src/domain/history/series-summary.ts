@@ -72,7 +72,7 @@ export function summarizeSeries({ intervals, step, samples, maxPoints }: Summary
   const reported = intervals.filter(({ count }) => count > 0);
   const exact = samples?.map(({ time, value }) => ({ at: time, value })) ?? null;
   const lasts = exact ?? reported.flatMap(({ start, last }) => (last === null ? [] : [{ at: start, value: last }]));
-  const numbers = numberSummary(reported);
+  const numbers = exact === null ? numberSummary(reported) : numbersOf(exact);
   return {
     count: reported.reduce((sum, { count }) => sum + count, 0),
     first: lasts[0] ?? null,
@@ -92,33 +92,46 @@ interface NumberRange {
   mean: number | null;
 }
 
+/** The mean is weighted by the number of samples; null if that of an interval is not known. */
 function numberSummary(reported: readonly SeriesInterval[]): NumberRange {
   let sum = 0;
   let count = 0;
   let min = Number.POSITIVE_INFINITY;
   let max = Number.NEGATIVE_INFINITY;
   for (const interval of reported) {
-    if (interval.min === null || interval.max === null || interval.mean === null) continue;
+    if (interval.min === null || interval.max === null) continue;
     min = Math.min(min, interval.min);
     max = Math.max(max, interval.max);
     count += interval.count;
-    sum += interval.mean * interval.count;
+    sum += interval.mean === null ? Number.NaN : interval.mean * interval.count;
   }
   if (count === 0) return { min: null, max: null, mean: null };
   return { min, max, mean: Number.isFinite(sum) ? sum / count : null };
 }
 
+const numbersOf = (samples: readonly SummaryPoint[]): NumberRange =>
+  numberSummary(
+    samples.flatMap(({ at, value }) =>
+      typeof value === 'number'
+        ? [{ start: at, count: 1, min: value, max: value, mean: value, last: value, states: [] }]
+        : [],
+    ),
+  );
+
 /** The slope of the least-squares line through the means, over the whole time. */
 function trendOf(reported: readonly SeriesInterval[], { min, max }: NumberRange): Trend | null {
-  const points = reported.flatMap(({ start, mean }) => (mean === null ? [] : [{ at: start, mean }]));
+  if (min === null || max === null) return null;
+  // The products of numbers near the limit of a double are not finite.
+  const scale = Math.max(Math.abs(min), Math.abs(max), Number.MIN_VALUE);
+  const points = reported.flatMap(({ start, mean }) => (mean === null ? [] : [{ at: start, mean: mean / scale }]));
   const [first, last] = [points[0], points.at(-1)];
-  if (first === undefined || last === undefined || first === last || min === null || max === null) return null;
+  if (first === undefined || last === undefined || first === last) return null;
   const middle = points.reduce((sum, { at }) => sum + at, 0) / points.length;
   const average = points.reduce((sum, { mean }) => sum + mean / points.length, 0);
   const covariance = points.reduce((sum, { at, mean }) => sum + (at - middle) * (mean - average), 0);
   const variance = points.reduce((sum, { at }) => sum + (at - middle) ** 2, 0);
   const change = (covariance / variance) * (last.at - first.at);
-  if (Math.abs(change) < TREND_PART * (max - min) || change === 0) return 'steady';
+  if (Math.abs(change) < TREND_PART * (max / scale - min / scale) || change === 0) return 'steady';
   return change > 0 ? 'rising' : 'falling';
 }
 
@@ -181,6 +194,6 @@ function merged(intervals: readonly SeriesInterval[]): SeriesInterval {
 
 function intervalPoint({ start, count, min, max, mean, last }: SeriesInterval): SummaryPoint[] {
   if (min === null || max === null) return last === null ? [] : [{ at: start, value: last }];
-  const value = mean ?? last ?? min;
+  const value = mean ?? (typeof last === 'number' ? last : min);
   return [{ at: start, value, ...(count > 1 && { min, max }) }];
 }

@@ -61,6 +61,29 @@ describe('the summary of a series', () => {
     expect(summarizeSeries({ intervals, step: 10, samples: null, maxPoints: 50 }).trend).toBe(trend);
   });
 
+  it('has the minimum and the maximum of numbers whose mean is not known', () => {
+    const huge = { ...numbers(0, 1e308, 1.5e308), mean: null, last: 'high' };
+    const found = summarizeSeries({ intervals: [huge, numbers(10, 5)], step: 10, samples: null, maxPoints: 50 });
+    expect(found).toMatchObject({ min: 5, max: 1.5e308, mean: null, trend: null });
+    expect(found.points).toEqual([
+      { at: 0, value: 1e308, min: 1e308, max: 1.5e308 },
+      { at: 10, value: 5 },
+    ]);
+  });
+
+  it('has a trend of huge numbers, whose products are not finite', () => {
+    const means = [-1e308, 1e308, -1e308, 1e308, 1e308, 1e308];
+    const intervals = means.map((mean, n) => numbers(n * 1e6, mean));
+    expect(summarizeSeries({ intervals, step: 1e6, samples: null, maxPoints: 50 }).trend).toBe('rising');
+  });
+
+  it('has the mean of the numbers alone, if there are texts among the samples', () => {
+    const mixed = { ...numbers(0, 1, 1, 1), count: 100 };
+    const samples = samplesOf([0, 1], [1, 1], [2, 1], [3, 'off'], [10, 5]);
+    const found = summarizeSeries({ intervals: [mixed, numbers(10, 5)], step: 10, samples, maxPoints: 50 });
+    expect(found).toMatchObject({ min: 1, max: 5, mean: 2 });
+  });
+
   it('adds up states, and has their changes as points', () => {
     const states = [
       { ...nothing, start: 0, count: 3, last: 'off', states: [['on', 6] as const, ['off', 4] as const] },
