@@ -163,6 +163,9 @@ interface Range {
   step: string;
 }
 
+/** No sample has a later time. */
+export const latestSampleAt = (now: EpochMs): EpochMs => now + MAX_DEVICE_SKEW_MS;
+
 /** The range that the tenant can still read, and the step. */
 async function rangeOf(
   services: Pick<Services, 'actors' | 'clock' | 'settings'>,
@@ -170,8 +173,7 @@ async function rangeOf(
   given: z.infer<typeof input>,
 ): Promise<Outcome<Range>> {
   const now = services.clock.now();
-  // No sample has a later time.
-  const latest = now + MAX_DEVICE_SKEW_MS;
+  const latest = latestSampleAt(now);
   const to = given.to === undefined ? latest : Math.min(Date.parse(given.to), latest);
   const from = given.from === undefined ? Math.min(to, now) - DEFAULT_RANGE_MS : Date.parse(given.from);
   if (from < 0 || from >= to) return invalid('from', 'must be before `to` and not in the future, and not before 1970');

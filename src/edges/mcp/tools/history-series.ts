@@ -7,7 +7,7 @@ import { iso } from '../../../domain/iso-time.ts';
 import { done, type Outcome } from '../../../domain/refusals.ts';
 import { uuid } from '../../../domain/uuid-schema.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../../../domain/values.ts';
-import { getDeviceHistory } from '../../../operations/devices/device-history.ts';
+import { getDeviceHistory, latestSampleAt } from '../../../operations/devices/device-history.ts';
 import { isoTime } from '../../../operations/inputs.ts';
 import type { McpToolCall } from './tool.ts';
 
@@ -61,9 +61,9 @@ export interface SeriesRange {
   step: string;
 }
 
-/** The range of the arguments, by default the last 24 hours, extended to whole intervals. */
+/** The range of the arguments, by default the last 24 hours, extended to whole intervals. No sample has a later time. */
 export function rangeOf(given: { from?: string | undefined; to?: string | undefined }, now: EpochMs): SeriesRange {
-  const to = given.to === undefined ? now : Date.parse(given.to);
+  const to = given.to === undefined ? now : Math.min(Date.parse(given.to), latestSampleAt(now));
   const from = given.from === undefined ? Math.min(to, now) - DEFAULT_RANGE_MS : Date.parse(given.from);
   // Samples of a past range have expired, so that no interval is shorter than the shortest roll-up.
   const step = chooseStep(from, to, Number.POSITIVE_INFINITY, MAX_POINTS);

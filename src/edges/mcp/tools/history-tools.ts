@@ -25,6 +25,8 @@ const MAX_PROPERTIES = 20;
 const DEFAULT_POINTS = { device: 24, home: 6 } as const;
 /** Devices of a place whose state is read for an answer; the next page continues after them. */
 const MAX_DEVICES = 25;
+/** Characters of a cursor: a property of 128 control characters, escaped in JSON and in Base64, and the rest. */
+const MAX_CURSOR = 2_048;
 
 const body = z.object({
   from: isoTime,
@@ -51,7 +53,7 @@ const commonArguments = (points: number) => ({
   cursor: z
     .string()
     .min(1)
-    .max(1_024)
+    .max(MAX_CURSOR)
     .refine((cursor) => readPosition(cursor) !== null, { message: 'must be the next_cursor of this tool' })
     .optional()
     .meta({ description: '`next_cursor` of the previous page' }),
@@ -136,8 +138,9 @@ async function answer<Args extends DeviceArguments | HomeArguments>(
     if (read.ok) series.push(read.value);
     else leftOut.push({ device_id: target.device.id, ...codeOf(target, read.refusal), refusal: read.refusal });
   }
-  // A busy device must not hide the others.
-  if (series.length === 0 && leftOut[0] !== undefined) return refusalResult(leftOut[0].refusal);
+  // A busy device must not hide the properties after it.
+  const isPassed = page.value.next !== null && leftOut.every(({ code }) => code === 'OVERLOADED');
+  if (series.length === 0 && leftOut[0] !== undefined && !isPassed) return refusalResult(leftOut[0].refusal);
   const found: Body = {
     ...{ from: iso(range.from), to: iso(range.to), step: range.step, series },
     left_out: leftOut.map(({ refusal: _, ...entry }) => entry),
@@ -278,7 +281,8 @@ async function propertiesOf(call: McpToolCall, id: Uuid, property: string | unde
   const { name, state } = found.value.body.device;
   const properties: string[] = [];
   if (property !== undefined) properties.push(property);
-  else forEachLeaf(untimedReport(state), (path) => properties.push(path));
+  // No history has the empty path as its property.
+  else forEachLeaf(untimedReport(state), (path) => path !== '' && properties.push(path));
   return done({ device: { id, name }, properties: properties.sort(), unitOf });
 }
 
