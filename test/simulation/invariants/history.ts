@@ -1,6 +1,6 @@
 import { DAY_MS } from '../../../src/domain/day.ts';
 import { decodeRollup } from '../../../src/domain/history/rollup.ts';
-import { pathNamesOf, type Sample, type StoredReport, sampleValueAt } from '../../../src/domain/history/sample.ts';
+import { type Sample, type StoredReport, sampleValueAt } from '../../../src/domain/history/sample.ts';
 import { decodeSegment } from '../../../src/domain/history/segment.ts';
 import type { Tables } from '../../support/memory-store/database.ts';
 import { dayKey, tailOf, unmerged } from '../../support/memory-store/history.ts';
@@ -51,8 +51,9 @@ function samplesOf(tables: Tables, deviceId: string): Pick<Sample, 'sequence' | 
     row.deviceId === deviceId && row.property === COUNTER;
   const segments = [...tables.historySegments.where(isCounter), ...unmerged(tables, deviceId).filter(isCounter)];
   const reports = tailOf(tables, deviceId).flatMap(({ text }) => JSON.parse(text) as StoredReport[]);
-  const tail = reports.flatMap(([, , sequence, report]) => {
-    const value = sampleValueAt(report, pathNamesOf(COUNTER));
+  const tail = reports.flatMap((report) => {
+    const [, , sequence] = report;
+    const value = sampleValueAt(report, { from: 'state', names: [COUNTER] });
     return value === undefined ? [] : [{ sequence, value }];
   });
   return [...segments.flatMap(({ body }) => decodeSegment(body)), ...tail];
