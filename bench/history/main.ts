@@ -1,4 +1,4 @@
-// How many bytes does a sample take before and after its day is rolled up, and how long do reads and retention take?
+// How many bytes does a sample take before and after its day is rolled up, what does merging a day cost, and how long do reads and retention take?
 
 import pg from 'pg';
 import { readConfig } from '../../src/config.ts';
@@ -16,7 +16,7 @@ import { startCluster } from '../support/postgres.ts';
 import { makeDeployment } from '../support/service.ts';
 
 /*
- * Devices report 20 properties a minute: 12 numbers that change slowly, 4 counters, 2 booleans and 2 texts, at times that
+ * Partitions are made and dropped each day as by the service, so that statements are planned for those of a year. Devices report 20 properties a minute: 12 numbers that change slowly, 4 counters, 2 booleans and 2 texts, at times that
  * vary by some milliseconds. Reports are committed as the runtime commits them, by the store of the service.
  */
 
@@ -24,6 +24,9 @@ const MINUTE = 60_000;
 const PROPERTIES = 20;
 const READS = 200;
 const WEEK_DAYS = 7;
+const ROLLUP_DAYS = 730;
+/** Reads of which each is the first one of its connections, which have to plan the statement. */
+const FIRST_READS = 20;
 const BYTES_BEFORE = 40;
 const BYTES_AFTER = 12;
 const WEEK_P99_MS = 20;
@@ -32,8 +35,8 @@ const DROP_MS = 50;
 
 const options = readOptions();
 const scale = options.short
-  ? { devices: 4, reports: 60, yearDays: 10, reads: 10 }
-  : { devices: 40, reports: 1_440, yearDays: 365, reads: READS };
+  ? { devices: 4, reports: 60, yearDays: 10, reads: 10, firstReads: 2 }
+  : { devices: 100, reports: 1_440, yearDays: 365, reads: READS, firstReads: FIRST_READS };
 
 printMachine();
 const cluster = await startCluster(options);
@@ -41,13 +44,15 @@ console.log(await cluster.describe());
 const url = await cluster.database('history');
 const database = new pg.Client(url);
 await database.connect();
-const store = await openStore(readConfig(makeDeployment(url).env));
+const openAnother = () => openStore(readConfig(makeDeployment(url).env));
+const store = await openAnother();
 
 const START = Date.UTC(2026, 0, 5);
 const clock = testClock(START);
 const log = { debug() {}, info() {}, warn: console.error, error: console.error };
 const compaction = new HistoryCompaction({ store, clock, log, shards: () => null });
-await store.history.makePartitions(dayOf(START));
+const FIRST_DAY = dayOf(START);
+await store.history.makePartitions(FIRST_DAY);
 
 /** Numbers between 0 and 1 that are the same in each run. */
 let state = 12_345;
@@ -113,14 +118,28 @@ async function latencies(read: () => Promise<unknown>): Promise<number[]> {
   return values;
 }
 
-const sweep = async (): Promise<void> => {
-  const before = performance.now();
-  await compaction.sweep();
+/** Processor time in milliseconds of this process and of PostgreSQL. */
+async function cost(work: () => Promise<unknown>): Promise<{ service: number; database: number; elapsed: number }> {
+  const before = { cpu: process.cpuUsage(), database: cluster.cpu(), at: performance.now() };
+  await work();
+  const { user, system } = process.cpuUsage(before.cpu);
+  const elapsed = performance.now() - before.at;
+  return { service: (user + system) / 1_000, database: (cluster.cpu() - before.database) / 1_000, elapsed };
+}
+
+async function printCost(what: string, work: () => Promise<unknown>): Promise<void> {
+  const { service, database, elapsed } = await cost(work);
+  const seconds = (ms: number): string => `${(ms / 1_000).toFixed(2)} s`;
+  console.log(
+    `${what}: processor time of the service ${seconds(service)}, of PostgreSQL ${seconds(database)}; after ${seconds(elapsed)}`,
+  );
+}
+
+async function drop(samplesFrom: number): Promise<number> {
   const today = dayOf(clock.now());
   const { compactedBefore } = await compaction.progress();
-  await store.history.dropPartitions({ today, samplesFrom: 0, rollupsFrom: 0 }, compactedBefore);
-  console.log(`compaction and merge: ${((performance.now() - before) / 1_000).toFixed(1)} s`);
-};
+  return store.history.dropPartitions({ today, samplesFrom, rollupsFrom: today - ROLLUP_DAYS }, compactedBefore);
+}
 
 // One day of all devices.
 const devices = Array.from({ length: scale.devices }, () => new Reporter());
@@ -131,49 +150,87 @@ for (let n = 0; n < scale.reports; n += 1) {
     await store.actors.commit(batch.map((device) => device.next(START + n * MINUTE)));
   }
 }
-const samples = scale.devices * scale.reports * PROPERTIES;
+const series = scale.devices * PROPERTIES;
+const samples = series * scale.reports;
 limit('a sample before its day is rolled up', (await historyBytes()) / samples, BYTES_BEFORE, 'B');
-clock.set(START + 2 * DAY_MS + 60 * MINUTE);
-await sweep();
+clock.set(START + DAY_MS - MINUTE);
+await printCost(`compaction of ${scale.devices * scale.reports} reports`, () => compaction.sweep());
+clock.set(START + DAY_MS + 60 * MINUTE);
+await printCost(`merging ${series} days of a property`, () => compaction.sweep());
+await drop(FIRST_DAY - 1);
 limit('a sample after that', (await historyBytes()) / samples, BYTES_AFTER, 'B');
 
-// A week of one device, with a report a minute, and a year of another one, with a report an hour.
+// A year of one device with a report an hour, and its last week of another one, with a report a minute.
 const [first] = devices;
 if (first === undefined) throw new Error('no devices');
-for (let day = 1; day < WEEK_DAYS; day += 1) {
-  for (let n = 0; n < scale.reports; n += 1) await store.actors.commit([first.next(START + day * DAY_MS + n * MINUTE)]);
-}
 const yearly = new Reporter();
 await store.actors.commit([yearly.commit]);
-for (let day = 0; day < scale.yearDays; day += 1) {
-  for (let n = 0; n < 24; n += 1) await store.actors.commit([yearly.next(START + day * DAY_MS + n * 60 * MINUTE)]);
-}
-clock.set(START + (scale.yearDays + 2) * DAY_MS);
-await sweep();
-const series = ({ id: deviceId, tenantId }: Reporter, days: number) => ({
-  ...{ tenantId, deviceId, property: 'temperature_3', from: START, to: START + days * DAY_MS },
+const weekFrom = START + (scale.yearDays - WEEK_DAYS) * DAY_MS;
+await printCost(`${scale.yearDays} days with their reports and upkeep`, async () => {
+  for (let day = 0; day < scale.yearDays; day += 1) {
+    const from = START + day * DAY_MS;
+    for (let n = 0; n < 24; n += 1) await store.actors.commit([yearly.next(from + n * 60 * MINUTE)]);
+    for (let n = 0; from >= weekFrom && n < scale.reports; n += 1)
+      await store.actors.commit([first.next(from + n * MINUTE)]);
+    clock.set(from + DAY_MS + 60 * MINUTE);
+    await store.history.makePartitions(dayOf(clock.now()));
+    await compaction.sweep();
+    await drop(dayOf(clock.now()) - WEEK_DAYS);
+  }
 });
-const week = await latencies(async () => {
-  const read = await readSamples({ store }, series(first, WEEK_DAYS), 1_000_000);
+const { rows: partitions } = await database.query(
+  `select inhparent::regclass::text as name, count(*)::integer as count from pg_inherits
+    where inhparent::regclass::text ~ '^(samples|history_[a-z]+)$' and inhparent::regclass::text !~ '_pkey$' group by 1 order by 1`,
+);
+console.log(`partitions: ${partitions.map(({ name, count }) => `${name} ${count}`).join(', ')}`);
+
+const requestOf = ({ id: deviceId, tenantId }: Reporter, from: number, days: number) => ({
+  ...{ tenantId, deviceId, property: 'temperature_3', from, to: from + days * DAY_MS },
+});
+async function readWeek(of: typeof store): Promise<void> {
+  const read = await readSamples({ store: of }, requestOf(first as Reporter, weekFrom, WEEK_DAYS), 1_000_000);
   if (!read.ok || read.value.samples.length !== WEEK_DAYS * scale.reports)
     throw new Error('samples of the week are missing');
-});
-console.log(`samples of a week of one property: ${formatLatencies(week)}`);
-limit('a week, 99 %', percentile(week, 99), WEEK_P99_MS, 'ms');
-const request = series(yearly, scale.yearDays);
-const year = await latencies(async () => {
-  const read = await readBuckets({ store }, request, DAY_MS, request.to);
+}
+const request = requestOf(yearly, START, scale.yearDays);
+async function readYear(of: typeof store): Promise<void> {
+  const read = await readBuckets({ store: of }, request, DAY_MS, request.to);
   if (!read.ok || read.value.buckets.length !== scale.yearDays) throw new Error('intervals of the year are missing');
-});
-console.log(`days of a year of one property: ${formatLatencies(year)}`);
+}
+/** Latencies, and the processor time of a read, which tells more on a shared machine. */
+async function measure(what: string, read: (of: typeof store) => Promise<void>): Promise<number[]> {
+  let values: number[] = [];
+  const { service, database } = await cost(async () => {
+    values = await latencies(() => read(store));
+  });
+  const each = (ms: number): string => `${(ms / values.length).toFixed(1)} ms`;
+  console.log(`${what}: ${formatLatencies(values)}`);
+  console.log(`processor time of a read: of the service ${each(service)}, of PostgreSQL ${each(database)}`);
+  return values;
+}
+const week = await measure('samples of a week of one property', readWeek);
+limit('a week, 99 %', percentile(week, 99), WEEK_P99_MS, 'ms');
+const year = await measure('days of a year of one property', readYear);
 limit('a year, 99 %', percentile(year, 99), YEAR_P99_MS, 'ms');
 
-const today = dayOf(clock.now());
+/** The first read on new connections: the server plans its statements. */
+async function firstReads(read: (of: typeof store) => Promise<void>): Promise<number[]> {
+  const values: number[] = [];
+  for (let n = 0; n < scale.firstReads; n += 1) {
+    const other = await openAnother();
+    await other.ping(10_000);
+    const before = performance.now();
+    await read(other);
+    values.push(performance.now() - before);
+    await other.close();
+  }
+  return values;
+}
+console.log(`a week on a new connection: ${formatLatencies(await firstReads(readWeek))}`);
+console.log(`a year on a new connection: ${formatLatencies(await firstReads(readYear))}`);
+
 const before = performance.now();
-const dropped = await store.history.dropPartitions(
-  { today, samplesFrom: dayOf(START) + 1, rollupsFrom: 0 },
-  (await compaction.progress()).compactedBefore,
-);
+const dropped = await drop(dayOf(clock.now()) - WEEK_DAYS + 1);
 console.log(`${dropped} partitions dropped`);
 limit('retention of a day', performance.now() - before, DROP_MS, 'ms');
 
