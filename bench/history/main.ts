@@ -197,7 +197,7 @@ async function readYear(of: typeof store): Promise<void> {
   const read = await readBuckets({ store: of }, request, DAY_MS, request.to);
   if (!read.ok || read.value.buckets.length !== scale.yearDays) throw new Error('intervals of the year are missing');
 }
-/** Latencies, and the processor time of a read, which tells more on a shared machine. */
+/** Prints latencies, and the processor time of a read, which depends less on other load. */
 async function measure(what: string, read: (of: typeof store) => Promise<void>): Promise<number[]> {
   let values: number[] = [];
   const { service, database } = await cost(async () => {

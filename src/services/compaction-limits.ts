@@ -13,7 +13,7 @@ export interface CompactionLimits {
   mergeBytes: number;
   /** Rows of a deleted device that one statement deletes. */
   deleteRows: number;
-  /** Merging pauses for as long as a batch took, and at most so long, so that requests are answered meanwhile. */
+  /** Longest pause after a batch was merged; a pause lasts as long as its batch took. Requests are answered in it. */
   maxPauseMs: Milliseconds;
 }
 

@@ -195,7 +195,7 @@ export class HistoryCompaction {
     try {
       return await this.#locks.exclusive(deviceId, compact);
     } catch (error) {
-      // What was committed is known at the next attempt: each step begins with what is stored.
+      // The next attempt reads what was committed: each step begins with the stored position.
       if (error instanceof StoreUnavailable || error instanceof CommitUnknown) throw error;
       this.failures += 1;
       this.#parts.log.error({ err: error, deviceId }, 'history compaction of a device failed; retrying');

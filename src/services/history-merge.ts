@@ -27,7 +27,7 @@ export class HistoryMerge {
     this.#parts = parts;
   }
 
-  /** Merges the days of a device before `before`. What remains if the shard moves is merged by the next sweep. */
+  /** Merges the days of a device before `before`. If the shard moves, the next sweep merges the rest. */
   async mergeDays(deviceId: Uuid, tenantId: Uuid, before: DayNumber): Promise<void> {
     const { store, limits, isStopped } = this.#parts;
     const { version, series } = await store.history.openSeries(deviceId, before);
