@@ -118,6 +118,8 @@ export class HistoryCompaction {
     const due = [...this.#reports].filter(([, { count }]) => count >= this.#limits.dueReports);
     for (const [deviceId, { tenantId }] of due) {
       if (this.#stopped) return;
+      // A sweep may merge its days for a minute. It remains due.
+      if (this.#locks.isHeld(deviceId)) continue;
       this.#reports.delete(deviceId);
       if (!this.#owns(tenantId)) continue;
       try {

@@ -11,7 +11,7 @@ import type { CompactionLimits } from './compaction-limits.ts';
 
 interface HistoryMergeParts {
   store: Pick<Store, 'history'>;
-  limits: Pick<CompactionLimits, 'mergeBytes' | 'maxPauseMs'>;
+  limits: Pick<CompactionLimits, 'mergeBytes' | 'mergeSamples' | 'maxPauseMs'>;
   isStopped(): boolean;
 }
 
@@ -31,7 +31,7 @@ export class HistoryMerge {
   async mergeDays(deviceId: Uuid, tenantId: Uuid, before: DayNumber): Promise<void> {
     const { store, limits, isStopped } = this.#parts;
     const { version, series } = await store.history.openSeries(deviceId, before);
-    for (const batch of batchesOf(series, limits.mergeBytes)) {
+    for (const batch of batchesOf(series, limits)) {
       const began = performance.now();
       if (isStopped() || !(await this.#mergeBatch(deviceId, tenantId, batch))) return;
       await pause(Math.min(performance.now() - began, limits.maxPauseMs));
@@ -78,19 +78,25 @@ interface Batch {
   series: OpenSeries[];
 }
 
-/** In their order; at least one series each, and otherwise at most `maxBytes` of segments. */
-function batchesOf(series: readonly OpenSeries[], maxBytes: number): Batch[] {
+/** In their order; at least one series each, and otherwise at most as many bytes of segments and samples as the limits. */
+function batchesOf(
+  series: readonly OpenSeries[],
+  limits: Pick<CompactionLimits, 'mergeBytes' | 'mergeSamples'>,
+): Batch[] {
   const batches: Batch[] = [];
   let batch: Batch | null = null;
   let bytes = 0;
+  let samples = 0;
   for (const one of series) {
-    if (batch === null || batch.day !== one.day || bytes + one.bytes > maxBytes) {
+    bytes += one.bytes;
+    samples += one.samples;
+    const isFull = bytes > limits.mergeBytes || samples > limits.mergeSamples;
+    if (batch === null || batch.day !== one.day || isFull) {
       batch = { day: one.day, series: [] };
       batches.push(batch);
-      bytes = 0;
+      ({ bytes, samples } = one);
     }
     batch.series.push(one);
-    bytes += one.bytes;
   }
   return batches;
 }

@@ -19,6 +19,10 @@ export class KeyedLocks {
     return { locks: this.#queues.size };
   }
 
+  isHeld(key: string): boolean {
+    return this.#queues.has(key);
+  }
+
   /** Runs `work` while it is the only holder of `key`. First in, first out. */
   exclusive<T>(key: string, work: () => Promise<T>): Promise<T> {
     const queue = this.#enter(key);

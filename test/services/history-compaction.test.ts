@@ -140,6 +140,33 @@ describe('history compaction', () => {
       await expectAll();
     });
 
+    it('limits the samples of a statement, which may have few bytes', async () => {
+      await compactionWith({ mergeSamples: 10, maxPauseMs: 0 }).sweep();
+      expect(calls.merge).toEqual(Array.from({ length: PROPERTIES / 2 }, () => 2));
+      await expectAll();
+      calls.merge = [];
+      await device.report(clock.now(), { time: START + 9, values: { p0: 1, p1: 1, p2: 1 } });
+      clock.advance(DAY);
+      await compactionWith({ mergeSamples: 12, maxPauseMs: 0 }).sweep();
+      expect(calls.merge).toEqual([2, 1]);
+    });
+
+    it('does not delay the compaction of other devices', async () => {
+      const other = await reportingDevice();
+      const compaction = compactionWith({ maxPauseMs: 0 });
+      const { merge } = history;
+      let wasCompacted = false;
+      history.merge = async (...values) => {
+        for (const one of [device, other]) record(compaction, one);
+        await compaction.compactBusy();
+        wasCompacted = await isCompacted(other);
+        return merge(...values);
+      };
+      await compaction.sweep();
+      expect([wasCompacted, compaction.sizes().history_reporting_devices]).toEqual([true, 1]);
+      await expectAll();
+    });
+
     /** Compacts the reports without merging them. */
     async function openAfter(compaction: HistoryCompaction) {
       record(compaction, device);

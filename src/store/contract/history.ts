@@ -60,8 +60,9 @@ export interface OpenSeries {
   part: number;
   /** The version up to which its roll-ups have the samples; null without roll-ups. */
   mergedPart: number | null;
-  /** Bytes of its segments. */
+  /** Bytes of its segments, and the samples in them. */
   bytes: number;
+  samples: number;
 }
 
 /** What a device has to merge, and the version up to which its reports are compacted. */
@@ -90,7 +91,7 @@ export interface MergedSeries extends PropertySegment {
 }
 
 /** Samples of a day whose merged segment has expired. */
-export interface LateSamples extends Omit<OpenSeries, 'bytes'> {
+export interface LateSamples extends Omit<OpenSeries, 'bytes' | 'samples'> {
   deviceId: Uuid;
   tenantId: Uuid;
 }

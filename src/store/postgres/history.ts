@@ -167,16 +167,19 @@ export const historyStore = (database: HistoryDatabase, fence: Fence | null): Hi
         text: `select coalesce(${positionOf}, 0) as version, open.* from (select) as device left join (
             select p.property, p.day, max(p.part) as part, sum(octet_length(p.body))::integer + coalesce((
                 select octet_length(s.body) from history_segments s
-                where s.device_id = $1 and s.property = p.property and s.day = p.day), 0) as bytes, (
+                where s.device_id = $1 and s.property = p.property and s.day = p.day), 0) as bytes,
+              sum(p.samples)::integer + coalesce((
+                select s.samples from history_segments s
+                where s.device_id = $1 and s.property = p.property and s.day = p.day), 0) as samples, (
                 select r.part from history_rollups r
                 where r.device_id = $1 and r.property = p.property and r.day = p.day) as "mergedPart"
               ${unmergedParts} and p.day < $2 group by p.property, p.day) as open on true
           order by open.day, open.property`,
         values: [deviceId, before],
       });
-      const series = rows.flatMap(({ property, day, part, bytes, mergedPart }) =>
+      const series = rows.flatMap(({ property, day, part, bytes, samples, mergedPart }) =>
         property !== null && day !== null && part !== null
-          ? [{ property, day, part, bytes: bytes ?? 0, mergedPart }]
+          ? [{ property, day, part, bytes: bytes ?? 0, samples: samples ?? 0, mergedPart }]
           : [],
       );
       return { version: rows[0]?.version ?? 0, series };

@@ -52,7 +52,9 @@ eachStore('history of devices', (backend) => {
     clock.set(START + DAY + HOUR);
     await sweep();
     expect((await store().history.tail(device.id, 10, 1_000)).rows).toEqual([]);
-    expect((await store().history.openSeries(device.id, dayOf(START) + 9)).series).toHaveLength(2);
+    const { series } = await store().history.openSeries(device.id, dayOf(START) + 9);
+    const samples = device.seriesOf('level').filter(({ time }) => time >= START + DAY).length;
+    expect(series).toMatchObject(['level', 'on'].map((property) => ({ property, samples })));
     await expectAll(to);
     clock.set(START + 2 * DAY + HOUR);
     await sweep();

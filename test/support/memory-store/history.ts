@@ -134,14 +134,18 @@ export const historyStore = (session: Session): HistoryStore => ({
   openSeries: (deviceId, before) =>
     session.read('history.openSeries', [deviceId, before], (tables, deviceId, before) => {
       const open = new Map<string, OpenSeries>();
-      for (const { property, day, part, body } of unmerged(tables, deviceId)) {
+      for (const { property, day, part, samples, body } of unmerged(tables, deviceId)) {
         if (day >= before) continue;
         const key = dayKey({ deviceId, property, day });
         const known = open.get(key) ?? {
           ...{ property, day, part, mergedPart: tables.historyRollups.get(key)?.part ?? null },
           bytes: tables.historySegments.get(key)?.body.length ?? 0,
+          samples: tables.historySegments.get(key)?.samples ?? 0,
         };
-        open.set(key, { ...known, part: Math.max(part, known.part), bytes: known.bytes + body.length });
+        open.set(key, {
+          ...{ ...known, part: Math.max(part, known.part) },
+          ...{ bytes: known.bytes + body.length, samples: known.samples + samples },
+        });
       }
       const series = [...open.values()];
       series.sort((one, other) => one.day - other.day || (one.property < other.property ? -1 : 1));
