@@ -22,6 +22,8 @@ const exceptions: Readonly<Record<string, string>> = {
   'domain/history/bucket.ts closed': 'per request',
   'domain/history/report-collector.ts counts': 'per compaction of a device',
   'domain/history/report-collector.ts series': 'per compaction of a device',
+  'domain/history/rules.ts NOTHING_KEPT': 'fixed size: empty',
+  'domain/history/rules.ts changed': 'per report, at most one entry for each rule of a manifest',
   'domain/schema-widening.ts limits': 'per call, at most 10',
   'domain/schema-widening.ts newKinds': 'per call, at most 10',
   'domain/semaphore.ts waiting': 'reported by its owner: artifact_statements_waiting',

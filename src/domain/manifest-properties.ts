@@ -8,7 +8,7 @@ import { paramOf } from './twin.ts';
 import { isUnit } from './units.ts';
 import type { Json, JsonObject } from './values.ts';
 
-// What a manifest says of reported properties: their names and units for people, and which samples the history keeps.
+// Reported properties in a manifest: their names and units for people, and the samples that the history keeps.
 
 export const MAX_PROPERTIES = 100;
 const LABEL = /^[^\p{C}\p{Zl}\p{Zp}]{1,64}$/u;
@@ -53,7 +53,7 @@ export const completeProperties = (given: GivenProperties): Record<string, Manif
     ]),
   );
 
-/** What the schema does not check. Each path is that of the property. */
+/** Errors that the schema does not find, with the path of the property. */
 export function propertyErrors(given: GivenProperties, capabilities: readonly Capability[]): FieldError[] {
   const off = Object.keys(given).filter((path) => given[path]?.history === 'off');
   const setTo = Object.entries(given).some(([, { deadband }]) => deadband !== undefined)
@@ -63,7 +63,7 @@ export function propertyErrors(given: GivenProperties, capabilities: readonly Ca
     const at = `properties.${path}`;
     if (seriesPathOf(path) === null) {
       const message =
-        'is no path: write names separated by dots, with a backslash before a dot or a backslash in a name and before a dollar sign at the start; only $telemetry begins with one';
+        'is not a path: write names separated by dots, with a backslash before a dot or a backslash in a name and before a dollar sign at the start; only $telemetry begins with one';
       return [{ path: at, message }];
     }
     const errors: FieldError[] = [];

@@ -22,7 +22,7 @@ export interface Capability {
   units?: Record<string, string>;
 }
 
-/** What a manifest says of a reported property. */
+/** Name, unit and history of a reported property. */
 export interface ManifestProperty {
   /** Its name for people. */
   label?: string;

@@ -19,8 +19,14 @@ import {
   type StoredContext,
 } from './definition.ts';
 import { type DeviceDelay, deviceMachine } from './device.ts';
-import { type DeviceSamples, NO_SAMPLES } from './device-samples.ts';
-import type { DeviceContext, DeviceEvent, DeviceFixed, DeviceLive } from './device-types.ts';
+import {
+  type DeviceContext,
+  type DeviceEvent,
+  type DeviceFixed,
+  type DeviceLive,
+  type DeviceSamples,
+  NO_SAMPLES,
+} from './device-types.ts';
 import type { ReportOrder } from './report-order.ts';
 import { count, epochMs, storedForm, storedJsonObject } from './stored-schemas.ts';
 

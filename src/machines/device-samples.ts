@@ -1,40 +1,18 @@
 import { DAY_MS, dayOf } from '../domain/day.ts';
-import {
-  type HistoryRule,
-  type KeptValues,
-  keptPart,
-  NOTHING_KEPT,
-  type ReportPosition,
-} from '../domain/history/rules.ts';
+import { type HistoryRule, keptPart, type ReportPosition } from '../domain/history/rules.ts';
 import { forEachLeaf, untimedReport } from '../domain/history/sample.ts';
 import { type JsonSpan, spanLength } from '../domain/json/span.ts';
 import type { EpochMs, JsonObject, Milliseconds } from '../domain/values.ts';
-import type { DeviceContext } from './device-types.ts';
+import type { DeviceContext, DeviceSamples } from './device-types.ts';
 import type { Output, SamplesOutput } from './outputs.ts';
 
 // The samples that a device's reports and its telemetry leave in its history (docs/decisions/0067 and 0071).
-
-/** What later samples of the device depend on. */
-export interface DeviceSamples {
-  /** The day of the last stored report by its receipt, as a number since 1970 in UTC, and the bytes stored on it. */
-  day: number;
-  bytes: number;
-  /** A report exceeded the limit of this day: no later one of the day is stored either. */
-  isFull: boolean;
-  kept: KeptValues;
-  /** Telemetry of heartbeats, which cause no commit: stored with the next one. */
-  pending: readonly PendingTelemetry[];
-}
-
-export type PendingTelemetry = readonly [at: EpochMs, deviceAt: EpochMs, sequence: number, telemetry: JsonObject];
-
-export const NO_SAMPLES: DeviceSamples = { day: 0, bytes: 0, isFull: false, kept: NOTHING_KEPT, pending: [] };
 
 /** Telemetry of so many heartbeats waits for a commit, and for so long. */
 const MAX_PENDING = 10;
 const MAX_PENDING_MS: Milliseconds = 600_000;
 
-/** What a message reported. */
+/** The times and the place in the order of a message. */
 interface Reported {
   at: EpochMs;
   /** `at` for an unsigned message. */
@@ -65,7 +43,7 @@ export function sampleReport(
   const text = part === report && written !== undefined ? written : JSON.stringify(part);
   const own = store(stored.samples, { ...reported, part, text, isTelemetry: false });
   return {
-    // What was not stored is not compared with.
+    // Values are compared with stored ones only.
     samples: own.isStored ? own.samples : { ...own.samples, kept: samples.kept },
     outputs: [...stored.outputs, own.output],
   };

@@ -1,14 +1,13 @@
 import type { AppliedChange } from '../domain/change-request.ts';
 import type { SigningAlg } from '../domain/device-key.ts';
 import type { TagChange } from '../domain/device-tags.ts';
-import type { HistoryRule } from '../domain/history/rules.ts';
+import { type HistoryRule, type KeptValues, NOTHING_KEPT } from '../domain/history/rules.ts';
 import type { JsonSpan } from '../domain/json/span.ts';
 import type { Manifest } from '../domain/manifest.ts';
 import type { MessageRefusalCode } from '../domain/refusals.ts';
 import { emptyWindow, type ReplayWindow } from '../domain/replay-window.ts';
 import type { Telemetry } from '../domain/telemetry.ts';
 import type { EpochMs, JsonObject, Principal, Uuid } from '../domain/values.ts';
-import { type DeviceSamples, NO_SAMPLES } from './device-samples.ts';
 import type { CommandAck, DeviceKeyRow } from './outputs.ts';
 import type { ReportOrder } from './report-order.ts';
 
@@ -53,6 +52,22 @@ export interface DeviceLive {
   replay: ReplayWindow;
   samples: DeviceSamples;
 }
+
+/** State from which the device decides which later samples are stored. */
+export interface DeviceSamples {
+  /** The day of the last stored report by its receipt, as a number since 1970 in UTC, and the bytes stored on it. */
+  day: number;
+  bytes: number;
+  /** A report exceeded the limit of this day: no later one of the day is stored either. */
+  isFull: boolean;
+  kept: KeptValues;
+  /** Telemetry of heartbeats, which cause no commit: stored with the next one. */
+  pending: readonly PendingTelemetry[];
+}
+
+export type PendingTelemetry = readonly [at: EpochMs, deviceAt: EpochMs, sequence: number, telemetry: JsonObject];
+
+export const NO_SAMPLES: DeviceSamples = { day: 0, bytes: 0, isFull: false, kept: NOTHING_KEPT, pending: [] };
 
 /** The context before the first event. A field that is missing here does not compile. */
 export const initialDevice: DeviceContext = {

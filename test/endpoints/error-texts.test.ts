@@ -192,10 +192,12 @@ describe('extreme values', () => {
       'registerCa registration',
       'registerCa verification_certificate',
       'registerDevice public_key',
+      'registerManifest properties',
       'reinstateDevice public_key',
       'rotateSecret public_key',
       'updateCa registration',
       'updateHome timezone',
+      'updateManifest properties',
       'verifyAudit from',
     ]);
   });

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { dayOf } from '../../src/domain/day.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
 import { HistoryCompaction } from '../../src/services/history-compaction.ts';
 import type { Device } from '../edges/mqtt/client.ts';
@@ -7,6 +8,8 @@ import { register } from '../support/device.ts';
 import { callTool, mcpClient, structured } from '../support/mcp.ts';
 import { connectRawDevice } from '../support/raw-device.ts';
 import { startService, type TestService } from '../support/service.ts';
+
+const HOUR = 3_600_000;
 
 let at: TestService;
 let owner: Awaited<ReturnType<TestService['owner']>>;
@@ -100,7 +103,7 @@ it('the manifest decides which samples are kept, before and after compaction, an
   expect((await owner.get(`/v1/devices/${id}`)).body.device.state).toMatchObject({ mode: 'heat', secret: 'hidden-3' });
 });
 
-it('a device of which all properties are off stores no row', async () => {
+it('a device whose properties are all off stores no row', async () => {
   const { id, report } = await connected({ level: { history: 'off' }, $telemetry: { history: 'off' } });
   await report({ level: 1 });
   await report({ level: { inner: 2 } });
@@ -114,10 +117,6 @@ it('properties of the manifest are shown on every wire, and refused if they are 
   expect((await owner.get(path)).body.properties).toEqual(properties);
   const { body } = await owner.post('/graphql', { query: `{ device(id: "${id}") { manifest { properties } } }` });
   expect(body.data.device.manifest.properties).toEqual(properties);
-  const client = await mcpClient(at.url, owner.token);
-  const shown = await callTool(client, 'get_device_capabilities', { device_id: id });
-  expect(structured(shown).properties).toEqual(properties);
-  await client.close();
   const printed = await runCliInProcess(['manifests', 'get', id], { url: at.url, token: owner.token });
   expect(printed.stdout).toMatch(/level\s+Water\s+cm\s+change, deadband 2/);
 
@@ -130,6 +129,13 @@ it('properties of the manifest are shown on every wire, and refused if they are 
     ...['properties.level.deadband', 'properties.$x'],
   ]);
   expect((await owner.put(path, { version: 2, category: 'light' })).body).not.toHaveProperty('properties');
+
+  await owner.put(path, { version: 3, category: 'light', properties });
+  // A token that was presented at /mcp cannot change a manifest afterwards.
+  const client = await mcpClient(at.url, owner.token);
+  const shown = await callTool(client, 'get_device_capabilities', { device_id: id });
+  expect(structured(shown).properties).toEqual(properties);
+  await client.close();
 });
 
 it('telemetry has samples at once, apart from properties of the same name', async () => {
@@ -155,6 +161,9 @@ it('telemetry has samples at once, apart from properties of the same name', asyn
 });
 
 it('a device that reports more than it may store a day leaves no samples, and its twin follows', async () => {
+  // All reports are of one day.
+  const now = at.clock.now();
+  if (dayOf(now + HOUR) !== dayOf(now)) at.clock.advance(HOUR);
   const { id, report } = await connected();
   const text = 'x'.repeat(30_000);
   for (let n = 0; n < 34; n += 1) await report({ n, text });

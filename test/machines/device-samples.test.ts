@@ -35,7 +35,7 @@ function online(): Driven {
 }
 
 describe('properties of the manifest', () => {
-  it('of which all are off leave no samples, and the twin follows', () => {
+  it('leave no samples if all are off, and the twin follows', () => {
     const driven = online();
     driven.send(publish(1, { level: { history: 'off' } }));
     expect(stored(driven, report(2, { level: 5 }))).toEqual([]);

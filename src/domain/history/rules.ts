@@ -2,7 +2,7 @@ import { isObject, setOwn } from '../json/value.ts';
 import type { Json, JsonObject } from '../values.ts';
 import { isSampleValue, type SampleValue, seriesPathOf } from './sample.ts';
 
-// Which samples of a property the history keeps, as the manifest of its device says.
+// The samples of a property that the history keeps, by the manifest of its device.
 
 /** All samples, those with another value than the last one kept, or none. */
 export const historyModes = ['every', 'change', 'off'] as const;
@@ -13,7 +13,7 @@ export interface HistoryRule {
   /** The path of the property. `off` holds for everything below it, too. */
   property: string;
   mode: Exclude<HistoryMode, 'every'>;
-  /** With `change`: a number is kept if it differs by more from the last value kept, or if that was no number. */
+  /** With `change`: a number is kept if it differs by more than this from the last value kept, or if that was another type. */
   deadband?: number;
 }
 

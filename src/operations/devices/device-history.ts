@@ -140,7 +140,10 @@ export const getDeviceHistory = operation({
     const range = await rangeOf(services, caller, given);
     if (!range.ok) return range;
     if (seriesPathOf(given.property) === null)
-      return invalid('property', 'is no path: only $telemetry begins with $; put a backslash before it in other names');
+      return invalid(
+        'property',
+        'is not a path: only $telemetry begins with $; put a backslash before it in other names',
+      );
     const { step } = range.value;
     const { property } = given;
     const request = { tenantId: tenantOf(caller), deviceId: given.id, property, pending: pendingOf(found.value) };

@@ -149,7 +149,7 @@ describe('rules', () => {
 });
 
 describe('the path of a series', () => {
-  it('tells telemetry from properties of the state, whatever their names are', () => {
+  it('distinguishes telemetry from properties of the state with any name', () => {
     const report: StoredReport = [
       0,
       0,

@@ -104,7 +104,7 @@ eachStore('history of devices', (backend) => {
     clock.set(START + 4 * DAY + HOUR);
     const compaction = compactionOf(store(), clock);
     await compaction.sweep();
-    expect([compaction.dropped, compaction.failures]).toEqual([2, 0]);
+    expect([compaction.dropped, compaction.failures]).toEqual([{ limit: 0, bytes: 0, expired: 2 }, 0]);
     expect((await store().history.openSeries(device.id, day + 9)).series).toEqual([]);
     for (const property of ['level', 'on']) {
       const { buckets } = await device.buckets(property, START, START + DAY, DAY);
@@ -126,7 +126,7 @@ eachStore('history of devices', (backend) => {
     const compaction = compactionOf(store(), clock);
     for (let n = 0; n < 500; n += 1) compaction.recordReport(deviceId, tenantId);
     await compaction.compactBusy();
-    expect([compaction.dropped, compaction.failures]).toEqual([2, 0]);
+    expect([compaction.dropped, compaction.failures]).toEqual([{ limit: 2, bytes: 0, expired: 0 }, 0]);
     const counts = await store().history.sampleCounts(deviceId, [day]);
     expect(counts).toHaveLength(MAX_DAY_PROPERTIES);
     expect(counts.filter(({ samples }) => samples > 1)).toEqual(

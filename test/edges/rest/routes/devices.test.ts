@@ -111,6 +111,7 @@ describe('GET /devices/{id}', () => {
         state_version: 1,
         battery: 87,
         telemetry: null,
+        history_paused_until: null,
         key_version: 1,
         signing_alg: 'hmac-sha256',
         manifest_version: 1,
