@@ -1,17 +1,6 @@
 import type { EpochMs, Milliseconds } from '../values.ts';
 import { type RollupStep, rollupSteps } from './rollup.ts';
-
-const units: Readonly<Record<string, Milliseconds>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-
-/** An interval as `15m`: a number of seconds, minutes, hours or days. */
-const stepPattern = /^([1-9]\d{0,4})([smhd])$/;
-
-export function readStep(text: string): Milliseconds {
-  const [, count, unit] = stepPattern.exec(text) ?? [];
-  const length = units[unit ?? ''];
-  if (count === undefined || length === undefined) throw new Error(`not a step: ${text}`);
-  return Number(count) * length;
-}
+import { readStep } from './step-length.ts';
 
 /** The steps that are chosen for a caller who names none, with their texts. */
 const chosenSteps: readonly (readonly [string, Milliseconds])[] = [

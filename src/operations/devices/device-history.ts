@@ -4,7 +4,8 @@ import { type Bucket, floorTo, limitStates, meanOf } from '../../domain/history/
 import { retentionOf } from '../../domain/history/retention.ts';
 import { rollupSteps } from '../../domain/history/rollup.ts';
 import { MAX_PROPERTY_LENGTH, type Sample, type StoredReport, seriesPathOf } from '../../domain/history/sample.ts';
-import { chooseStep, readStep, rollupFor } from '../../domain/history/step.ts';
+import { chooseStep, rollupFor } from '../../domain/history/step.ts';
+import { readStep } from '../../domain/history/step-length.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
