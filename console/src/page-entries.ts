@@ -42,6 +42,10 @@ export const pageEntries: readonly PageEntry[] = [
     load: () => import('./devices/page.tsx').then(({ DevicePage }) => DevicePage),
   },
   {
+    ...{ path: '/devices/:id/history', role: 'user' },
+    load: () => import('./charts/page.tsx').then(({ HistoryPage }) => HistoryPage),
+  },
+  {
     ...{ path: '/devices/:id/manifest', role: 'admin' },
     load: () => import('./devices/manifest-editor.tsx').then(({ ManifestEditorPage }) => ManifestEditorPage),
   },

@@ -1,5 +1,5 @@
 import { forEachLeaf, type SampleValue, untimedReport } from '../domain/history/sample.ts';
-import { readStep } from '../domain/history/step.ts';
+import { readStep } from '../domain/history/step-length.ts';
 import type { JsonObject } from '../domain/values.ts';
 import type { Api } from './api.ts';
 import type { ChartValue } from './history-chart.ts';

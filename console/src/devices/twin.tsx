@@ -1,6 +1,10 @@
+import { useRef } from 'react';
+import type { Json } from '../../../src/domain/values.ts';
 import type { getDeviceActivity } from '../../../src/operations/devices/device-activity.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
+import { chartedProperties, PropertyTrend, trendProperties, useWasVisible } from '../charts/property-trend.tsx';
+import { type TrendPoint, useTrends } from '../charts/trends.ts';
 import { Empty } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
 import { counted } from '../ui/text-format.ts';
@@ -23,8 +27,10 @@ export function DeviceTwin({ device: { id, state, state_version, revoked } }: { 
   const unitOf = stateUnits(manifest);
   const nameOf = stateNames(manifest);
   const names = Object.keys(state).sort();
+  const place = useRef<HTMLElement>(null);
+  const trends = useTrends(id, trendProperties(state).sort(), { enabled: useWasVisible(place) });
   return (
-    <section className="card" aria-labelledby="twin">
+    <section ref={place} className="card" aria-labelledby="twin">
       <header>
         <h2 id="twin">Twin</h2>
         <p className="quiet small">{counted(state_version, 'report')}</p>
@@ -36,7 +42,12 @@ export function DeviceTwin({ device: { id, state, state_version, revoked } }: { 
       ) : (
         <Table label="Reported state" columns={['Property', 'Value', 'Reported']}>
           {names.map((name) => (
-            <Property key={name} {...{ name, activity, unitOf, nameOf, revoked }} value={state[name]} />
+            <Property
+              key={name}
+              {...{ id, name, activity, unitOf, nameOf, revoked }}
+              value={state[name]}
+              points={trends.get(chartedProperties(name, state[name])[0] ?? '')}
+            />
           ))}
         </Table>
       )}
@@ -45,21 +56,26 @@ export function DeviceTwin({ device: { id, state, state_version, revoked } }: { 
 }
 
 interface PropertyProps {
+  id: string;
   name: string;
-  value: unknown;
+  value: Json | undefined;
+  points: readonly TrendPoint[] | undefined;
   activity: Activity | undefined;
   unitOf: UnitOf;
   nameOf: NameOf;
   revoked: boolean;
 }
 
-function Property({ name, value, activity, unitOf, nameOf, revoked }: PropertyProps) {
+function Property({ id, name, value, points, activity, unitOf, nameOf, revoked }: PropertyProps) {
   const hasChanged = useRecentChange(JSON.stringify(value));
   return (
     <tr className={hasChanged ? 'recently-changed' : ''}>
       <th scope="row">{nameOf(name, name)}</th>
       <td>
-        <Value of={value} path={name} unitOf={unitOf} nameOf={nameOf} />
+        <div className="value-and-trend">
+          <Value of={value} path={name} unitOf={unitOf} nameOf={nameOf} />
+          <PropertyTrend deviceId={id} {...{ name, value, points }} />
+        </div>
       </td>
       <td className="quiet">{activity === undefined ? '…' : <ReportedAt {...{ name, activity, revoked }} />}</td>
     </tr>

@@ -19,9 +19,12 @@ const PERMANENT_CLOSE_CODES = new Set([4400, 4403]);
 /** The credential or the ticket has expired. */
 const UNAUTHENTICATED = 4401;
 
+export type StreamQuery = Readonly<Record<string, string | readonly string[]>>;
+
 export interface StreamParts {
   path: '/ws/state' | '/ws/actors';
-  query?: Readonly<Record<string, string>>;
+  /** A parameter with several values is repeated. */
+  query?: StreamQuery;
   onMessage(message: unknown): void;
   /** Called when the stream is live; earlier changes have to be fetched. */
   onOpen(): void;
@@ -134,9 +137,10 @@ export class Stream {
   }
 }
 
-function address(path: string, query: Readonly<Record<string, string>>): URL {
+function address(path: string, query: StreamQuery): URL {
   const url = new URL(SERVICE_PATH + path, location.href);
   url.protocol = url.protocol.replace('http', 'ws');
-  url.search = `${new URLSearchParams(query)}`;
+  const values = Object.entries(query).flatMap(([name, value]) => [value].flat().map((one) => [name, one as string]));
+  url.search = `${new URLSearchParams(values)}`;
   return url;
 }

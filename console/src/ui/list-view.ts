@@ -68,7 +68,12 @@ export const csvOf = <Row>(rows: readonly Row[], columns: readonly ListColumn<Ro
 /** Saves a text as a file of the browser. */
 export function saveFile(name: string, type: string, text: string): void {
   // Spreadsheets read UTF-8 only with a byte order mark.
-  const url = URL.createObjectURL(new Blob(['\ufeff', text], { type }));
+  saveBlob(name, new Blob(['\ufeff', text], { type }));
+}
+
+/** Saves bytes as a file of the browser. */
+export function saveBlob(name: string, file: Blob): void {
+  const url = URL.createObjectURL(file);
   const link = document.createElement('a');
   link.href = url;
   link.download = name;

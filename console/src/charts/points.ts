@@ -1,0 +1,181 @@
+import type { SampleValue } from '../../../src/domain/history/sample.ts';
+import { readStep } from '../../../src/domain/history/step-length.ts';
+import type { EpochMs, Milliseconds } from '../../../src/domain/values.ts';
+import type { getDeviceHistory } from '../../../src/operations/devices/device-history.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
+
+// The history of a property as it is drawn: numbers as points, texts and booleans as segments.
+
+export type HistoryAnswer = ResponseBody<typeof getDeviceHistory>['history'];
+
+export interface NumberPoint {
+  /** Time of the sample, or start of the interval. */
+  at: EpochMs;
+  /** The sample, or the mean of the interval. */
+  value: number;
+  /** Of an interval; the same as `value` for a sample. */
+  min: number;
+  max: number;
+  /** The last sample, or the mean if the last sample of the interval is a text or a boolean. */
+  last: number;
+  /** Number of samples. */
+  count: number;
+}
+
+/** A text or boolean, or null for states that an answer does not name. */
+export type ShownState = string | boolean | null;
+
+/** Time in which a text or boolean lasted, or an interval in which several did. */
+export interface StateSegment {
+  from: EpochMs;
+  /** Exclusive; infinite for the state that lasts until now. */
+  to: EpochMs;
+  /** Parts of the time, which add up to 1. */
+  shares: readonly { state: ShownState; share: number }[];
+}
+
+export interface SeriesPoints {
+  /** Length of the intervals; 0 for samples. */
+  step: Milliseconds;
+  /** As the API names it. */
+  stepText: string;
+  numbers: readonly NumberPoint[];
+  segments: readonly StateSegment[];
+  /** Points from this time on came over the stream, or may change: they are read again. */
+  confirmedTo: EpochMs;
+}
+
+/** `now` is the time of the answer. */
+export function pointsOf(answer: HistoryAnswer, now: EpochMs): SeriesPoints {
+  const isSampled = answer.step === 'raw' || answer.step === 'changes';
+  const step = isSampled ? 0 : readStep(answer.step);
+  const numbers: NumberPoint[] = [];
+  const segments: StateSegment[] = [];
+  for (const { at, value } of answer.samples ?? []) addSample(numbers, segments, Date.parse(at), value as SampleValue);
+  for (const point of answer.points ?? []) addInterval(numbers, segments, point, { step, now });
+  const confirmedTo = Math.min(Date.parse(answer.to), now) - Math.max(step, RECENT_MS);
+  return { step, stepText: answer.step, numbers, segments, confirmedTo };
+}
+
+/** The clock of a device may be five minutes behind, and its reports have its times (docs/history.md). */
+const RECENT_MS = 330_000;
+
+function addSample(numbers: NumberPoint[], segments: StateSegment[], at: EpochMs, value: SampleValue): void {
+  if (typeof value === 'number') numbers.push({ at, value, min: value, max: value, last: value, count: 1 });
+  else addState(segments, at, value);
+}
+
+type IntervalPoint = NonNullable<HistoryAnswer['points']>[number];
+
+function addInterval(
+  numbers: NumberPoint[],
+  segments: StateSegment[],
+  { at, count, min, max, mean, last, states }: IntervalPoint,
+  { step, now }: { step: Milliseconds; now: EpochMs },
+): void {
+  const start = Date.parse(at);
+  if (min !== null && max !== null) {
+    // The mean of numbers whose sum is too large is not known.
+    const value = mean ?? min / 2 + max / 2;
+    numbers.push({ at: start, value, min, max, last: typeof last === 'number' ? last : value, count: count ?? 0 });
+  }
+  const total = (states ?? []).reduce((sum, { ms }) => sum + ms, 0);
+  if (total <= 0) return;
+  const shares = (states ?? []).map(({ state, ms }) => ({ state: (state ?? null) as ShownState, share: ms / total }));
+  const isNewest = start + step >= now;
+  // The first interval may begin before the first sample, and the newest one is not over.
+  const from = isNewest || total >= step ? start : start + step - total;
+  addSegment(segments, { from, to: isNewest && shares.length === 1 ? Number.POSITIVE_INFINITY : start + step, shares });
+}
+
+/** A state that is known to begin now, and lasts until another one. */
+function addState(segments: StateSegment[], at: EpochMs, state: string | boolean): void {
+  const last = segments.at(-1);
+  if (last !== undefined && last.to > at) segments[segments.length - 1] = { ...last, to: at };
+  addSegment(segments, { from: at, to: Number.POSITIVE_INFINITY, shares: [{ state, share: 1 }] });
+}
+
+/** Joins it with the last one if that has the same state. */
+function addSegment(segments: StateSegment[], next: StateSegment): void {
+  const last = segments.at(-1);
+  const [one, other] = [singleState(last), singleState(next)];
+  const continues = last !== undefined && one !== undefined && one === other && last.to >= next.from;
+  if (continues) segments[segments.length - 1] = { ...last, to: next.to };
+  else segments.push(next);
+}
+
+/** The only state of a segment; undefined if it has several. */
+export const singleState = (segment: StateSegment | undefined): ShownState | undefined =>
+  segment?.shares.length === 1 ? segment.shares[0]?.state : undefined;
+
+/** The points before `from`, followed by those of a later answer. */
+export function joinPoints(before: SeriesPoints, after: SeriesPoints, from: EpochMs): SeriesPoints {
+  const numbers = [...before.numbers.filter(({ at }) => at < from), ...after.numbers];
+  const segments: StateSegment[] = [];
+  for (const one of before.segments) if (one.from < from) segments.push({ ...one, to: Math.min(one.to, from) });
+  const first = after.segments[0];
+  // Samples do not name the state before the first of them.
+  const last = segments.at(-1);
+  if (after.step === 0 && last !== undefined) {
+    segments[segments.length - 1] = { ...last, to: first?.from ?? Number.POSITIVE_INFINITY };
+  }
+  for (const one of after.segments) addSegment(segments, one);
+  return { ...after, numbers, segments };
+}
+
+/** Removes what is before `from`. */
+export const cutPoints = (points: SeriesPoints, from: EpochMs): SeriesPoints => ({
+  ...points,
+  numbers: points.numbers.filter(({ at }) => at + points.step >= from),
+  segments: points.segments.filter(({ to }) => to > from),
+});
+
+/**
+ * Adds a value that came over the stream at `at`. The stream has the whole state, so a value that is the same may not have
+ * been reported again: it is left to the next answer.
+ */
+export function withLiveValue(points: SeriesPoints, at: EpochMs, value: SampleValue): SeriesPoints {
+  if (typeof value !== 'number') {
+    if (singleState(points.segments.at(-1)) === value) return points;
+    const segments = [...points.segments];
+    addState(segments, Math.max(at, segments.at(-1)?.from ?? at), value);
+    return { ...points, segments };
+  }
+  const last = points.numbers.at(-1);
+  if (last?.last === value) return points;
+  return { ...points, numbers: withLiveNumber(points, last, at, value) };
+}
+
+function withLiveNumber(
+  { numbers, step }: SeriesPoints,
+  last: NumberPoint | undefined,
+  at: EpochMs,
+  value: number,
+): readonly NumberPoint[] {
+  const sample = { value, min: value, max: value, last: value, count: 1 };
+  if (step === 0) return [...numbers, { at: Math.max(at, (last?.at ?? 0) + 1), ...sample }];
+  const start = Math.max(Math.floor(at / step) * step, last?.at ?? 0);
+  if (last === undefined || start > last.at) return [...numbers, { at: start, ...sample }];
+  const count = last.count + 1;
+  const mean = last.value + (value - last.value) / count;
+  const [min, max] = [Math.min(last.min, value), Math.max(last.max, value)];
+  const changed = { at: start, value: mean, min, max, last: value, count };
+  return [...numbers.slice(0, -1), changed];
+}
+
+/** A distance that is so many times the usual one is a gap. */
+const GAP_FACTOR = 4;
+
+const gapLengths = new WeakMap<SeriesPoints, Milliseconds>();
+
+/** Distance of two points beyond which the values between them are not known. */
+export function gapLength(points: SeriesPoints): Milliseconds {
+  const known = gapLengths.get(points);
+  if (known !== undefined) return known;
+  const { numbers, step } = points;
+  const distances = numbers.slice(1).map(({ at }, n) => at - (numbers[n] as NumberPoint).at);
+  const median = distances.sort((one, other) => one - other)[distances.length >> 1];
+  const length = median === undefined ? Number.POSITIVE_INFINITY : Math.max(GAP_FACTOR * median, 2 * step);
+  gapLengths.set(points, length);
+  return length;
+}

@@ -1,0 +1,74 @@
+import { type RefObject, useEffect, useState } from 'react';
+import { Link } from 'wouter';
+import { forEachLeaf } from '../../../src/domain/history/sample.ts';
+import type { Json, JsonObject } from '../../../src/domain/values.ts';
+import { useNow } from '../ui/clock.ts';
+import { valueName } from '../ui/values.tsx';
+import { chartHref, MAX_SERIES } from './chart-window.ts';
+import { type TrendPoint, trendPath } from './trends.ts';
+import './trend.css';
+
+const WIDTH = 96;
+const HEIGHT = 22;
+const DAY_MS = 86_400_000;
+
+/** The paths of the numbers, booleans and texts of a reported property that the history has. */
+export function chartedProperties(name: string, value: Json | undefined): string[] {
+  const found: string[] = [];
+  forEachLeaf({ [name]: value ?? null } as JsonObject, (property) => found.push(property));
+  return found;
+}
+
+/** The paths of properties that have a sparkline: numbers and booleans at the top of the state. */
+export const trendProperties = (state: JsonObject): string[] =>
+  Object.entries(state).flatMap(([name, value]) =>
+    typeof value === 'number' || typeof value === 'boolean' ? chartedProperties(name, value) : [],
+  );
+
+interface PropertyTrendProps {
+  deviceId: string;
+  name: string;
+  value: Json | undefined;
+  points: readonly TrendPoint[] | undefined;
+}
+
+/** The last 24 hours of a property, which link to its chart; a property without a sparkline has a link alone. */
+export function PropertyTrend({ deviceId, name, value, points }: PropertyTrendProps) {
+  const now = Math.floor(useNow() / 60_000) * 60_000;
+  const properties = chartedProperties(name, value).slice(0, MAX_SERIES);
+  if (properties.length === 0) return null;
+  const isStepped = typeof value === 'boolean';
+  const box = { from: now - DAY_MS, to: now, width: WIDTH, height: HEIGHT, isStepped };
+  const path = points === undefined ? '' : trendPath(points, box);
+  return (
+    <Link
+      className="trend"
+      href={chartHref(deviceId, properties)}
+      aria-label={`Chart of ${valueName(name)}`}
+      title={path === '' ? 'History' : 'Last 24 hours'}
+    >
+      {path === '' ? (
+        'Chart'
+      ) : (
+        <svg viewBox={`-2 -2 ${WIDTH + 4} ${HEIGHT + 4}`} preserveAspectRatio="none" aria-hidden="true">
+          <path d={path} />
+        </svg>
+      )}
+    </Link>
+  );
+}
+
+/** Whether an element has been near the visible part of the page. */
+export function useWasVisible(element: RefObject<HTMLElement | null>): boolean {
+  const [isVisible, setVisible] = useState(false);
+  useEffect(() => {
+    const shown = element.current;
+    if (shown === null || isVisible) return;
+    const seen = new IntersectionObserver((entries) => setVisible(entries.some((entry) => entry.isIntersecting)), {
+      rootMargin: '200px',
+    });
+    seen.observe(shown);
+    return () => seen.disconnect();
+  }, [element, isVisible]);
+  return isVisible;
+}

@@ -1,0 +1,102 @@
+import { useQueries } from '@tanstack/react-query';
+import type { SampleValue } from '../../../src/domain/history/sample.ts';
+import { requestJson } from '../api/client.ts';
+
+// The last 24 hours of properties, coarsely, for the sparklines of a device.
+
+/** A number, or 1 and 0 for a boolean, at the start of its interval. */
+export interface TrendPoint {
+  at: number;
+  value: number;
+}
+
+/** The cost of a GraphQL document allows nine series with two fields (docs/api.md). */
+export const SERIES_PER_REQUEST = 8;
+/** 96 points, from the roll-ups of completed days. */
+const STEP = '15m';
+const STALE_MS = 300_000;
+
+interface Answer {
+  data?: Record<string, { points: { at: string; last: SampleValue | null }[] | null } | null> | null;
+}
+
+/** For the properties `$p0`, `$p1` and so on of the device `$id`. */
+export function trendsQuery(count: number): string {
+  const names = Array.from({ length: count }, (_, n) => `p${n}`);
+  const fields = names.map(
+    (name) =>
+      `${name}: deviceHistory(id: $id, property: $${name}, step: "${STEP}", agg: "last") { points { at last } }`,
+  );
+  return `query ($id: ID!, ${names.map((name) => `$${name}: String!`).join(', ')}) { ${fields.join(' ')} }`;
+}
+
+async function requestTrends(id: string, properties: readonly string[]): Promise<ReadonlyMap<string, TrendPoint[]>> {
+  const variables = Object.fromEntries([['id', id], ...properties.map((property, n) => [`p${n}`, property])]);
+  const body = { query: trendsQuery(properties.length), variables };
+  const { data } = await requestJson<Answer>('POST', '/graphql', { body });
+  return new Map(
+    properties.map((property, n) => [
+      property,
+      (data?.[`p${n}`]?.points ?? []).flatMap(({ at, last }) =>
+        typeof last === 'number' || typeof last === 'boolean' ? [{ at: Date.parse(at), value: Number(last) }] : [],
+      ),
+    ]),
+  );
+}
+
+/** The trends of properties of a device, with one request for eight of them; none unless `enabled`. */
+export function useTrends(
+  id: string,
+  properties: readonly string[],
+  { enabled }: { enabled: boolean },
+): ReadonlyMap<string, TrendPoint[]> {
+  const groups = Array.from({ length: Math.ceil(properties.length / SERIES_PER_REQUEST) }, (_, n) =>
+    properties.slice(n * SERIES_PER_REQUEST, (n + 1) * SERIES_PER_REQUEST),
+  );
+  return useQueries({
+    queries: groups.map((group) => ({
+      queryKey: ['trends', id, ...group],
+      queryFn: () => requestTrends(id, group),
+      enabled,
+      staleTime: STALE_MS,
+      refetchOnWindowFocus: false,
+    })),
+    combine: (results) => new Map(results.flatMap(({ data }) => [...(data ?? [])])),
+  });
+}
+
+/** Points that are further apart than so many intervals are not joined. */
+const GAP_MS = 4 * 15 * 60_000;
+
+/**
+ * The path of a line in a box, in SVG; empty for less than two points. The value of a boolean lasts until the next one; a
+ * number that has no other within an hour is a dot.
+ */
+export function trendPath(
+  points: readonly TrendPoint[],
+  {
+    from,
+    to,
+    width,
+    height,
+    isStepped,
+  }: { from: number; to: number; width: number; height: number; isStepped: boolean },
+): string {
+  const shown = points.filter(({ at }) => at >= from && at <= to);
+  if (shown.length < 2) return '';
+  const values = shown.map(({ value }) => value);
+  const [least, most] = isStepped ? [0, 1] : [Math.min(...values), Math.max(...values)];
+  const x = (at: number): string => (((at - from) / (to - from)) * width).toFixed(1);
+  const y = (value: number): string =>
+    (most === least ? height / 2 : height - ((value - least) / (most - least)) * height).toFixed(1);
+  let path = '';
+  let before = Number.NEGATIVE_INFINITY;
+  for (const { at, value } of shown) {
+    if (before === Number.NEGATIVE_INFINITY) path += `M${x(at)} ${y(value)}h0.1`;
+    else if (isStepped) path += `H${x(at)}V${y(value)}`;
+    else if (at - before > GAP_MS) path += `M${x(at)} ${y(value)}h0.1`;
+    else path += `L${x(at)} ${y(value)}`;
+    before = at;
+  }
+  return isStepped ? `${path}H${width}` : path;
+}

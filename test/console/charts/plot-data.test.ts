@@ -1,0 +1,49 @@
+import { expect, it } from 'vitest';
+import { alignedData, hasBand, isolatedPoints, type PlotLine } from '../../../console/src/charts/plot-data.ts';
+
+const line = (changes: Partial<PlotLine>, step: number, ...points: [at: number, value: number, spread?: number][]) => ({
+  ...{ key: 'k', colour: 0, shift: 0, isCompared: false },
+  points: {
+    ...{ step, stepText: step === 0 ? 'raw' : '1m', segments: [], confirmedTo: 0 },
+    numbers: points.map(([at, value, spread = 0]) => ({
+      ...{ at, value, min: value - spread, max: value + spread, last: value, count: 1 },
+    })),
+  },
+  ...changes,
+});
+
+it('a line is interrupted where no values are known', () => {
+  const data = alignedData([line({}, 0, [0, 1], [10, 2], [20, 3], [90, 4], [100, 5])]);
+  expect(data).toEqual([
+    [0, 10, 20, 21, 90, 100],
+    [1, 2, 3, null, 4, 5],
+  ]);
+});
+
+it('an interval is drawn in its middle, with its lowest and highest values', () => {
+  const spread = line({}, 60, [0, 10, 2], [60, 12, 1]);
+  expect(hasBand(spread)).toBe(true);
+  expect(alignedData([spread])).toEqual([
+    [30, 90],
+    [10, 12],
+    [8, 11],
+    [12, 13],
+  ]);
+  expect(hasBand(line({}, 60, [0, 10]))).toBe(false);
+  expect(hasBand(line({ isCompared: true }, 60, [0, 10, 2]))).toBe(false);
+});
+
+it('lines have common times; earlier values are at the times that they are compared with', () => {
+  const data = alignedData([line({}, 0, [1000, 1], [1010, 2]), line({ shift: 1000, isCompared: true }, 0, [5, 7])]);
+  expect(data).toEqual([
+    [1000, 1005, 1010],
+    [1, undefined, 2],
+    [undefined, 7, undefined],
+  ]);
+});
+
+it('a point without neighbours is found, also among the times of other lines', () => {
+  expect(isolatedPoints([1, null, 2, 3, null, undefined, 4, undefined])).toEqual([0, 6]);
+  expect(isolatedPoints([1, undefined, 2])).toEqual([]);
+  expect(isolatedPoints([])).toEqual([]);
+});

@@ -1,0 +1,21 @@
+import { expect, it } from 'vitest';
+import { trendPath } from '../../../console/src/charts/trends.ts';
+
+const MINUTE = 60_000;
+const box = { from: 0, to: 240 * MINUTE, width: 100, height: 20, isStepped: false };
+const point = (minutes: number, value: number) => ({ at: minutes * MINUTE, value });
+
+it('a line of numbers fills the height, and is interrupted for more than an hour without one', () => {
+  const path = trendPath([point(0, 10), point(60, 20), point(240, 15)], box);
+  expect(path).toBe('M0.0 20.0h0.1L25.0 0.0M100.0 10.0h0.1');
+});
+
+it('a boolean lasts until the next one, and until now', () => {
+  const path = trendPath([point(60, 1), point(120, 0)], { ...box, isStepped: true });
+  expect(path).toBe('M25.0 0.0h0.1H50.0V20.0H100');
+});
+
+it('a constant is in the middle, and points outside of the time are left out', () => {
+  expect(trendPath([point(-5, 3), point(12, 7), point(24, 7)], box)).toBe('M5.0 10.0h0.1L10.0 10.0');
+  expect(trendPath([point(-5, 3), point(12, 7)], box)).toBe('');
+});
