@@ -1,6 +1,6 @@
 import { type RefObject, useEffect, useState } from 'react';
 import { Link } from 'wouter';
-import { forEachLeaf } from '../../../src/domain/history/sample.ts';
+import { forEachLeaf, untimedReport } from '../../../src/domain/history/sample.ts';
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
 import { useNow } from '../ui/clock.ts';
 import { valueName } from '../ui/values.tsx';
@@ -15,7 +15,7 @@ const DAY_MS = 86_400_000;
 /** The paths of the numbers, booleans and texts of a reported property that the history has. */
 export function chartedProperties(name: string, value: Json | undefined): string[] {
   const found: string[] = [];
-  forEachLeaf({ [name]: value ?? null } as JsonObject, (property) => found.push(property));
+  forEachLeaf(untimedReport({ [name]: value ?? null }), (property) => found.push(property));
   return found;
 }
 

@@ -1,5 +1,5 @@
 import { useId, useState } from 'react';
-import { forEachLeaf } from '../../../src/domain/history/sample.ts';
+import { forEachLeaf, untimedReport } from '../../../src/domain/history/sample.ts';
 import type { getDevice } from '../../../src/operations/devices/devices.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
@@ -42,7 +42,7 @@ function PickerFields({ deviceId: first, series, add }: SeriesPickerProps) {
   const state = useGet<ResponseBody<typeof getDevice>>(`/v1/devices/${deviceId}`).data?.device.state ?? {};
   const shown = new Set(series.map(seriesKey));
   const properties: string[] = [];
-  forEachLeaf(state, (property) => {
+  forEachLeaf(untimedReport(state), (property) => {
     if (!shown.has(seriesKey({ deviceId, property }))) properties.push(property);
   });
   const isFull = series.length >= MAX_SERIES;

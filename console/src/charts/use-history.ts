@@ -1,6 +1,6 @@
 import { type QueryClient, type UseQueryResult, useQueries, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useMemo, useRef, useState } from 'react';
-import { pathNamesOf, sampleValueAt } from '../../../src/domain/history/sample.ts';
+import { stateValueAt } from '../../../src/domain/history/sample.ts';
 import type { JsonObject, Milliseconds } from '../../../src/domain/values.ts';
 import type { Problem } from '../api/problem.ts';
 import { useStream } from '../live/use-stream.ts';
@@ -86,7 +86,7 @@ export function useLiveHistory(requests: readonly HistoryRequest[], { enabled }:
       const { device_id, state, timestamp } = message as { device_id: string; state: JsonObject; timestamp: number };
       const about = requests.filter(({ deviceId }) => deviceId === device_id);
       for (const request of about) {
-        const value = sampleValueAt(state, pathNamesOf(request.property));
+        const value = stateValueAt(state, request.property);
         if (value === undefined) continue;
         queries.setQueryData<SeriesPoints>(keyOf(request), (known) => known && withLiveValue(known, timestamp, value));
       }

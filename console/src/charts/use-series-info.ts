@@ -1,5 +1,5 @@
 import { useQueries } from '@tanstack/react-query';
-import { pathNamesOf, type SampleValue, sampleValueAt } from '../../../src/domain/history/sample.ts';
+import { pathNamesOf, type SampleValue, stateValueAt } from '../../../src/domain/history/sample.ts';
 import { unitInName } from '../../../src/domain/units.ts';
 import type { getDevice } from '../../../src/operations/devices/devices.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
@@ -50,7 +50,7 @@ export function useSeriesInfo(series: readonly SeriesId[]): { infos: readonly Se
       deviceName: device === undefined ? '…' : deviceNameOf(device),
       label: propertyLabel(property),
       unit: stateUnits(manifests[index]?.data)(names.join('.')) ?? unitInName(property),
-      current: device === undefined ? undefined : sampleValueAt(device.state, names),
+      current: device === undefined ? undefined : stateValueAt(device.state, property),
     };
   });
   return { infos, isLoading: [...devices, ...manifests].some(({ isPending }) => isPending) };

@@ -103,6 +103,12 @@ export function sampleValueAt([, , , report, telemetry]: StoredReport, { from, n
   return value !== undefined && isSampleValue(value) ? value : undefined;
 }
 
+/** The value of a property in a state; undefined for telemetry, and for a value that leaves no sample. */
+export function stateValueAt(state: JsonObject, property: string): SampleValue | undefined {
+  const path = seriesPathOf(property);
+  return path === null ? undefined : sampleValueAt(untimedReport(state), path);
+}
+
 /** The names of a property's path. */
 export function pathNamesOf(property: string): string[] {
   const names = [''];
