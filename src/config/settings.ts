@@ -155,7 +155,7 @@ export const settingsTable = [
   ),
   setting(
     'QUOTAS',
-    'devices=10000,homes=1000,home_rooms=100,groups=1000,group_devices=1000,cas=10,firmware_releases=1000,artifact_mib=1024',
+    'devices=10000,homes=1000,home_rooms=100,groups=1000,group_devices=1000,dashboards=100,cas=10,firmware_releases=1000,artifact_mib=1024',
     'what a tenant has at most, `home_rooms` in each home and `group_devices` in each group; 0 is unlimited',
   ),
   setting(

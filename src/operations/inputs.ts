@@ -28,6 +28,7 @@ export const notFoundDetails = {
   'firmware-key': 'Firmware key not found.',
   actor: 'Actor not found.',
   machine: 'Machine not found.',
+  dashboard: 'Dashboard not found.',
   memory: 'Memory not found.',
   proposal: 'Proposal not found.',
   change: 'Change request not found.',

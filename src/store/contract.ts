@@ -6,6 +6,7 @@ import type { AuditStore } from './contract/audit.ts';
 import type { AuditChainStore } from './contract/audit-chain.ts';
 import type { ChangeRequestStore } from './contract/change-requests.ts';
 import type { CommandStore } from './contract/commands.ts';
+import type { DashboardStore } from './contract/dashboards.ts';
 import type { DeviceCaStore } from './contract/device-cas.ts';
 import type { DeviceStore } from './contract/devices.ts';
 import type { FirmwareStore } from './contract/firmware.ts';
@@ -44,6 +45,7 @@ export interface Store extends SizeReporter {
   members: MemberStore;
   idempotency: IdempotencyStore;
   administration: AdministrationStore;
+  dashboards: DashboardStore;
   firmware: FirmwareStore;
   firmwareSigning: FirmwareSigningStore;
   /** Artifacts in the database; a deployment may store them in a folder instead. */

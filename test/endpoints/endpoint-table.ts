@@ -2,6 +2,7 @@ import type { Row } from './endpoint.ts';
 import { actorRows } from './table-actors.ts';
 import { administrationRows } from './table-administration.ts';
 import { cognitionRows } from './table-cognition.ts';
+import { dashboardRows } from './table-dashboards.ts';
 import { deviceCaRows } from './table-device-cas.ts';
 import { deviceRows } from './table-devices.ts';
 import { firmwareRows } from './table-firmware.ts';
@@ -19,6 +20,7 @@ export const table: readonly Row[] = [
   ...deviceRows,
   ...deviceCaRows,
   ...placeRows,
+  ...dashboardRows,
   ...firmwareRows,
   ...administrationRows,
   ...planRows,

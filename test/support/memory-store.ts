@@ -47,6 +47,7 @@ export class MemoryStore implements Store {
   readonly audit = this.#store.audit;
   readonly auditChain = this.#store.auditChain;
   readonly inspection = this.#store.inspection;
+  readonly dashboards = this.#store.dashboards;
   readonly memories = this.#store.memories;
   readonly retention = this.#store.retention;
   readonly sealedValues = this.#store.sealedValues;

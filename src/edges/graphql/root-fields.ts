@@ -62,6 +62,13 @@ import {
   setFirmwareSigning,
 } from '../../operations/firmware/firmware-signing.ts';
 import {
+  createDashboard,
+  deleteDashboard,
+  getDashboard,
+  listDashboards,
+  replaceDashboard,
+} from '../../operations/homes/dashboards.ts';
+import {
   createGroup,
   deleteGroup,
   getGroup,
@@ -158,6 +165,8 @@ export const queries: Readonly<Record<string, QueryField>> = {
   roomTimeline: { operation: getRoomTimeline, connectionMember: 'entries' },
   group: { operation: getGroup, resultMember: 'group' },
   groups: { operation: listGroups, connectionMember: 'groups' },
+  dashboard: { operation: getDashboard, resultMember: 'dashboard' },
+  dashboards: { operation: listDashboards, connectionMember: 'dashboards' },
   capabilities: { operation: listCapabilities, resultMember: 'capabilities' },
   categories: { operation: listCategories, resultMember: 'categories' },
   manifest: { operation: getManifest },
@@ -233,6 +242,9 @@ const changes: readonly (Operation | MutationField)[] = [
   joinGroup,
   leaveGroup,
   deleteGroup,
+  createDashboard,
+  replaceDashboard,
+  deleteDashboard,
   writeMemory,
   adoptMemory,
   deleteMemory,

@@ -4,6 +4,7 @@ import { actorRoutes } from './routes/actors.ts';
 import { administrationRoutes } from './routes/administration.ts';
 import { cognitionRoutes } from './routes/cognition.ts';
 import { commandRoutes } from './routes/commands.ts';
+import { dashboardRoutes } from './routes/dashboards.ts';
 import { deviceCaRoutes } from './routes/device-cas.ts';
 import { deviceRoutes } from './routes/devices.ts';
 import { firmwareRoutes } from './routes/firmware.ts';
@@ -51,6 +52,11 @@ export const routeGroups: readonly RouteGroup[] = [
   },
   { title: 'Firmware', about: 'Firmware releases and their artifacts', routes: firmwareRoutes },
   { title: 'Groups', about: 'Sets of devices that receive commands together', routes: groupRoutes },
+  {
+    title: 'Dashboards',
+    about: 'Pages of tiles that a person composes, shared in the tenant',
+    routes: dashboardRoutes,
+  },
   { title: 'Actors and audit', about: 'Running statecharts, their journals, and the audit log', routes: actorRoutes },
   { title: 'Administration', about: 'For platform operators: tenants and system flags', routes: administrationRoutes },
 ];

@@ -38,6 +38,7 @@ import { deviceConnectionsMigration } from './migrations/0048-device-connections
 import { agentTokenUsers } from './migrations/0053-agent-token-users.ts';
 import { historyMigration } from './migrations/0054-history.ts';
 import { manifestPropertiesMigration } from './migrations/0055-manifest-properties.ts';
+import { dashboardsMigration } from './migrations/0060-dashboards.ts';
 
 export interface Migration {
   id: number;
@@ -104,6 +105,7 @@ export const migrations: readonly Migration[] = [
   { id: 53, name: 'agent token users', sql: agentTokenUsers, change: 'expand' },
   { id: 54, name: 'history', sql: historyMigration, change: 'expand' },
   { id: 55, name: 'manifest properties', sql: manifestPropertiesMigration, change: 'expand' },
+  { id: 60, name: 'dashboards', sql: dashboardsMigration, change: 'expand' },
 ];
 
 /** The newest migration that this build knows. */

@@ -8,6 +8,7 @@ import { auditChainStore } from './audit-chain.ts';
 import { changeRequestStore } from './change-requests.ts';
 import { CoalescedReads } from './coalesced-reads.ts';
 import { commandStore } from './commands.ts';
+import { dashboardStore } from './dashboards.ts';
 import type { Database } from './database.ts';
 import { deviceCaStore } from './device-cas.ts';
 import { DeviceCounts } from './device-counts.ts';
@@ -52,6 +53,7 @@ export function createStore(database: Database, generation = () => 0, fence: Fen
     members: memberStore(database),
     idempotency: idempotencyStore(database),
     administration: administrationStore(database),
+    dashboards: dashboardStore(database),
     firmware: firmwareStore(database),
     firmwareSigning: firmwareSigningStore(database),
     artifactFiles,

@@ -14,6 +14,7 @@ export type TenantRole = { role: string } | { problem: string };
 /** Tables whose rows statements of a tenant write. Actors are written by group commits, the audit log by the service. */
 const writtenTables = [
   ...['homes', 'rooms', 'groups', 'group_members', 'memories', 'proposals', 'change_requests'],
+  ...['dashboards'],
   ...['users', 'invitations', 'api_keys', 'firmware', 'firmware_keys', 'firmware_signing'],
   ...['ca_verifications', 'device_cas', 'ca_subjects', 'device_certificates', 'unbound_subjects', 'deleted_cas'],
 ];

@@ -1,5 +1,6 @@
 import type { ChangeRequest } from '../../../src/domain/change-request.ts';
 import type { ConnectionEvent } from '../../../src/domain/connection-event.ts';
+import type { Dashboard } from '../../../src/domain/dashboard.ts';
 import type { BoundSubject, DeviceCa, DeviceCertificate } from '../../../src/domain/device-ca.ts';
 import type { Memory } from '../../../src/domain/memory.ts';
 import type { Proposal } from '../../../src/domain/proposal.ts';
@@ -103,6 +104,7 @@ const tables = (undo: UndoLog) => ({
   /** By tenant, or the nil UUID. */
   auditBlocks: new Table<readonly AuditBlock[]>(undo),
   auditHeads: new Table<ChainPlace & { removed: AuditBlock | null }>(undo),
+  dashboards: new Table<Dashboard>(undo),
   memories: new Table<Memory>(undo),
   proposals: new Table<Proposal>(undo),
   changeRequests: new Table<ChangeRequest>(undo),

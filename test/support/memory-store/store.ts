@@ -7,6 +7,7 @@ import { auditStore } from './audit.ts';
 import { auditChainStore } from './audit-chain.ts';
 import { changeRequestStore } from './change-requests.ts';
 import { commandStore } from './commands.ts';
+import { dashboardStore } from './dashboards.ts';
 import type { MemoryDatabase } from './database.ts';
 import { deviceCaStore } from './device-cas.ts';
 import { deviceStore } from './devices.ts';
@@ -51,6 +52,7 @@ export function openMemoryStore(database: MemoryDatabase, options: MemoryStoreOp
     members: memberStore(session),
     idempotency: idempotencyStore(session),
     administration: administrationStore(session),
+    dashboards: dashboardStore(session),
     firmware: firmwareStore(session),
     deviceCas: deviceCaStore(session),
     firmwareSigning: firmwareSigningStore(session),

@@ -233,6 +233,13 @@ const records: Record<string, Read> = {
     ]),
     own(model, await firmware.orphanedArtifacts(MAX)),
   ],
+  dashboards: ({ dashboards }, model) =>
+    each(ids(model, 'tenant', 2), async (tenantId) => [
+      await pages((after) => dashboards.list(tenantId, null, 3, after)),
+      await pages((after) => dashboards.list(tenantId, model.id('home', 1), 3, after)),
+      await dashboards.find(tenantId, model.id('dashboard', 1)),
+      await dashboards.count(tenantId),
+    ]),
   memories: ({ memories }, model) =>
     each(ids(model, 'tenant', 2), (tenantId) =>
       each(

@@ -1,4 +1,5 @@
 import type { ChangeRequest } from '../../../src/domain/change-request.ts';
+import type { Dashboard } from '../../../src/domain/dashboard.ts';
 import type { DeviceCa } from '../../../src/domain/device-ca.ts';
 import type { Proposal } from '../../../src/domain/proposal.ts';
 import type { Principal } from '../../../src/domain/values.ts';
@@ -49,6 +50,16 @@ function proposalOf(model: StoreModel, { a, b, tenant, text, at, flag }: Inputs)
 const requesterOf = (model: StoreModel, { b, c, flag }: Inputs): Principal => ({
   ...{ kind: 'user', id: model.id('user', b), person: flag, via: c === 1 ? 'mcp' : 'rest' },
   ...(c === 0 && { key: model.name('key', b) }),
+});
+
+const dashboardOf = (
+  model: StoreModel,
+  { a, b, tenant, text, at }: Pick<Inputs, 'a' | 'b' | 'tenant' | 'text' | 'at'>,
+): Dashboard => ({
+  ...{ id: model.id('dashboard', a), tenantId: model.id('tenant', tenant), name: text },
+  ...{ homeId: b === 0 ? null : model.id('home', b), version: 1 },
+  tiles: [{ id: 't', kind: 'text', x: 0, y: b, w: 4, h: 1, text }],
+  ...{ createdBy: 'user:u', createdAt: a * DAY, changedBy: `key:${text}`, changedAt: at },
 });
 
 const changeOf = (model: StoreModel, one: Inputs): ChangeRequest => {
@@ -441,6 +452,18 @@ const others: Record<string, CallBuilder> = {
     (model, { a, c, tenant, at }) =>
     ({ memories }) =>
       memories.delete(model.id('tenant', tenant), model.id('memory', a + 4 * c), at),
+  insertDashboard: (model, { a, b, tenant, text, at, response }) => {
+    const dashboard = dashboardOf(model, { a, b, tenant, text, at });
+    return ({ dashboards }) => dashboards.insert(dashboard, responseOf(model, response));
+  },
+  replaceDashboard: (model, { a, b, c, tenant, text, at, response }) => {
+    const dashboard = { ...dashboardOf(model, { a, b, tenant, text, at }), version: c + 1, tiles: [] };
+    return ({ dashboards }) => dashboards.replace(dashboard, responseOf(model, response));
+  },
+  deleteDashboard:
+    (model, { a, tenant }) =>
+    ({ dashboards }) =>
+      dashboards.delete(model.id('tenant', tenant), model.id('dashboard', a)),
   prune:
     (_, { a, b, at }) =>
     ({ retention }) =>
