@@ -26,6 +26,18 @@ export const pageEntries: readonly PageEntry[] = [
     load: () => import('./home/home.tsx').then(({ HomePage }) => HomePage),
   },
   {
+    ...{ path: '/dashboards', label: 'Dashboards', icon: 'dashboard', group: 'Operate', role: 'viewer' },
+    load: () => import('./dashboards/list.tsx').then(({ DashboardsPage }) => DashboardsPage),
+  },
+  {
+    ...{ path: '/dashboards/:id', role: 'viewer' },
+    load: () => import('./dashboards/page.tsx').then(({ DashboardPage }) => DashboardPage),
+  },
+  {
+    ...{ path: '/dashboards/home/:home', role: 'viewer' },
+    load: () => import('./dashboards/home-dashboard.tsx').then(({ HomeDashboardPage }) => HomeDashboardPage),
+  },
+  {
     ...{ path: '/actors', label: 'Actors', icon: 'actors', group: 'Operate', role: 'admin', anyTenant: true },
     load: () => import('./actors/list.tsx').then(({ ActorsPage }) => ActorsPage),
   },

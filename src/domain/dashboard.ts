@@ -1,4 +1,14 @@
 import { z } from 'zod';
+import {
+  GRID_COLUMNS,
+  MAX_ROW,
+  MAX_TILE_HEIGHT,
+  MAX_TILE_SERIES,
+  MAX_TILES,
+  overlaps,
+  type TilePlace,
+  tileRanges,
+} from './dashboard-grid.ts';
 import { MAX_PROPERTY_LENGTH } from './history/sample.ts';
 import { jsonBytes } from './json/value.ts';
 import { INVISIBLE_CHARACTER } from './memory.ts';
@@ -6,19 +16,8 @@ import { actionName, jsonObject } from './request-fields.ts';
 import { uuid } from './uuid-schema.ts';
 import type { EpochMs, JsonObject, Uuid } from './values.ts';
 
-/** Columns of the grid. Rows are unlimited on the page, and bounded here so that a tile can be found. */
-export const GRID_COLUMNS = 12;
-export const MAX_ROW = 500;
-export const MAX_TILE_HEIGHT = 20;
-/** So that a page with all of them can be read and kept up to date. */
-export const MAX_TILES = 60;
-export const MAX_SERIES = 6;
 const MAX_TEXT = 4_000;
 const MAX_TILE_PARAMS_BYTES = 2_048;
-
-/** How far a chart reaches back. */
-export const tileRanges = ['hour', 'six_hours', 'day', 'week', 'month'] as const;
-export type TileRange = (typeof tileRanges)[number];
 
 const property = z
   .string()
@@ -47,7 +46,7 @@ const common = {
   h: z.int().min(1).max(MAX_TILE_HEIGHT).meta({ description: 'Height in rows' }),
 };
 
-/** What a tile of each kind has, besides its place. */
+/** The members of each kind of tile, besides its place. */
 const settings = {
   value: { device_id: uuid, property },
   /** The last 24 hours. */
@@ -56,7 +55,7 @@ const settings = {
     series: z
       .array(z.strictObject({ device_id: uuid, property }))
       .min(1)
-      .max(MAX_SERIES),
+      .max(MAX_TILE_SERIES),
     range,
   },
   room: { home_id: uuid, room_id: uuid },
@@ -140,14 +139,8 @@ export const tilesInput = z
   })
   .transform((tiles: TileRecord[]) => tiles as Tile[]);
 
-type Place = Pick<Tile, 'id' | 'x' | 'y' | 'w' | 'h'>;
-
-/** Whether two tiles share a cell of the grid. */
-export const overlaps = (one: Place, other: Place): boolean =>
-  one.x < other.x + other.w && other.x < one.x + one.w && one.y < other.y + other.h && other.y < one.y + one.h;
-
-function placeProblem(tiles: readonly Place[], index: number): { member: string; message: string } | null {
-  const tile = tiles[index] as Place;
+function placeProblem(tiles: readonly TilePlace[], index: number): { member: string; message: string } | null {
+  const tile = tiles[index] as TilePlace;
   if (tile.x + tile.w > GRID_COLUMNS) return { member: 'w', message: `must end within the ${GRID_COLUMNS} columns` };
   const before = tiles.slice(0, index);
   if (before.some(({ id }) => id === tile.id)) return { member: 'id', message: 'is the id of another tile' };

@@ -48,6 +48,13 @@ export function iconOfDevice(deviceType: string): IconName {
   return category === null ? 'unknownDevice' : icons[category];
 }
 
+/** The most important property that a device reports, by its category; null without one. */
+export function mainProperty(deviceType: string, state: JsonObject): string | null {
+  const category = categoryOf(deviceType);
+  const preferred = category === null ? [] : mainProperties[category];
+  return preferred.find((name) => Object.hasOwn(state, name)) ?? Object.keys(state).sort()[0] ?? null;
+}
+
 /** The most important values of a reported state, such as `on, brightness 40`; null without a state. */
 export function mainValue(deviceType: string, state: JsonObject): string | null {
   const category = categoryOf(deviceType);
@@ -62,9 +69,11 @@ export function mainValue(deviceType: string, state: JsonObject): string | null 
         .join(', ');
 }
 
-function shortValue(name: string, state: JsonObject, unitOf: UnitOf): string {
-  const value = state[name];
+/** The word for a value of a property with two states, such as `locked`; null for others. */
+export function stateWord(name: string, value: unknown): string | null {
   const pair = words[name];
-  if (typeof value === 'boolean' && pair !== undefined) return pair[value ? 1 : 0];
-  return `${valueName(name)} ${formatValue(value, name, unitOf)}`;
+  return typeof value === 'boolean' && pair !== undefined ? pair[value ? 1 : 0] : null;
 }
+
+const shortValue = (name: string, state: JsonObject, unitOf: UnitOf): string =>
+  stateWord(name, state[name]) ?? `${valueName(name)} ${formatValue(state[name], name, unitOf)}`;

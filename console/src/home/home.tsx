@@ -3,6 +3,7 @@ import { useRef, useState } from 'react';
 import type { getTenant } from '../../../src/operations/identity/tenants.ts';
 import type { OverviewRecord, ResponseBody } from '../api/answer-types.ts';
 import { invalidatePaths, useGet } from '../api/queries.ts';
+import { DashboardLinks } from '../dashboards/list.tsx';
 import { AddDeviceButton, AddDeviceDialog } from '../devices/add-device.tsx';
 import { useStream } from '../live/use-stream.ts';
 import { TenantChoice, useChosenTenant, withTenant } from '../platform/tenant-choice.tsx';
@@ -61,6 +62,7 @@ export function HomePage() {
           <CommandsFigure commands={overview.data.commands} />
         </div>
       )}
+      {tenant === null && me.has_tenant && may('viewer') && <DashboardLinks />}
       {tenant === null && me.has_tenant && may('user') && <DeviceTiles />}
       {platform && (
         <>

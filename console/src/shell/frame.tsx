@@ -1,5 +1,5 @@
 import { type ComponentType, lazy, type ReactNode, Suspense, useEffect, useRef, useState } from 'react';
-import { Link, Redirect, Route, Switch, useLocation } from 'wouter';
+import { Link, Redirect, Route, Switch, useLocation, useSearch } from 'wouter';
 import { SERVICE_PATH } from '../base.ts';
 import { useWaitingConfirmations, WaitingBadge } from '../confirmations/waiting-badge.tsx';
 import { type PageEntry, pageEntries } from '../page-entries.ts';
@@ -32,6 +32,7 @@ const groups = ['Operate', 'Govern', 'Platform'] as const;
 export function PageFrame() {
   const { me, may, platform, signOut, signOutProblem } = useSession();
   const [path] = useLocation();
+  const isWall = new URLSearchParams(useSearch()).has('wall') && path.startsWith('/dashboards/');
   const [open, setOpen] = useState(false);
   const main = useRef<HTMLElement>(null);
   const waiting = useWaitingConfirmations();
@@ -66,7 +67,7 @@ export function PageFrame() {
   }, [path]);
 
   return (
-    <div className={open ? 'frame menu-open' : 'frame'}>
+    <div className={isWall ? 'frame wall' : open ? 'frame menu-open' : 'frame'}>
       <a className="skip" href="#content">
         Skip to content
       </a>
@@ -139,7 +140,8 @@ export function PageFrame() {
       </header>
       <main id="content" ref={main} tabIndex={-1}>
         <SuspensionBanner />
-        <ConnectionBanner />
+        {/* The wall view has its own. */}
+        {!isWall && <ConnectionBanner />}
         {signOutProblem !== null && <Note tone="bad">Signing out failed: {signOutProblem.message}</Note>}
         <ErrorBoundary key={path}>
           <Suspense fallback={<Loading what="Loading" />}>

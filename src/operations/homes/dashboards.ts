@@ -25,7 +25,7 @@ import { type Caller, operation, type Services, tenantOf } from '../operation.ts
 import { withinQuota } from '../quota-checks.ts';
 
 // Dashboards (decision 75). A tile names devices, homes and rooms by their ids and shows nothing of them itself: the reader
-// reads them with their own permissions. So ids that do not exist, also after a deletion, are no error.
+// reads them with their own permissions. So ids that do not exist are accepted, also after a deletion.
 
 const author = (what: string) => z.string().meta({ description: `${what}: \`user:<id>\` or \`key:<prefix>\`` });
 const summaryMembers = {

@@ -1,0 +1,46 @@
+import type { CSSProperties, ReactNode } from 'react';
+import type { TilePlace } from '../../../src/domain/dashboard-grid.ts';
+import { Empty } from '../ui/feedback.tsx';
+import type { Tile } from './dashboard-types.ts';
+import { inReadingOrder } from './layout.ts';
+import { TileBody } from './tile-body.tsx';
+import { useTileDevices } from './use-tile-devices.ts';
+import './board.css';
+
+/** The place of a tile on the grid; on a small screen the tiles are below each other. */
+export const placeStyle = ({ x, y, w, h }: TilePlace): CSSProperties =>
+  ({ '--column': `${x + 1} / span ${w}`, '--row': `${y + 1} / span ${h}` }) as CSSProperties;
+
+export const tileTitle = ({ kind, title }: Tile): string | undefined =>
+  title ?? (kind === 'confirmations' ? 'Waiting for confirmation' : undefined);
+
+interface BoardProps {
+  tiles: readonly Tile[];
+  /** Whether the user's role may see devices. */
+  isLive: boolean;
+}
+
+/** The tiles of a dashboard, kept up to date. */
+export function Board({ tiles, isLive }: BoardProps) {
+  useTileDevices(tiles, { enabled: isLive });
+  if (tiles.length === 0) return <Empty icon="group" title="This dashboard has no tiles yet." />;
+  return (
+    <ul className="board">
+      {inReadingOrder(tiles).map((tile) => (
+        <li key={tile.id} className="card board-tile" style={placeStyle(tile)} data-kind={tile.kind}>
+          <TileContent tile={tile} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+export function TileContent({ tile }: { tile: Tile }): ReactNode {
+  const title = tileTitle(tile);
+  return (
+    <>
+      {title !== undefined && <h2 className="tile-title">{title}</h2>}
+      <TileBody tile={tile} />
+    </>
+  );
+}

@@ -1,0 +1,70 @@
+import { useRef } from 'react';
+import type { TileRange } from '../../../src/domain/dashboard-grid.ts';
+import { ChartView } from '../charts/chart-view.tsx';
+import type { RangeName } from '../charts/chart-window.ts';
+import { trendPath } from '../charts/trends.ts';
+import { useChart } from '../charts/use-chart.ts';
+import { useShownWindow } from '../charts/use-history.ts';
+import { useNow } from '../ui/clock.ts';
+import { Loading } from '../ui/feedback.tsx';
+import type { TileOf } from './dashboard-types.ts';
+
+const rangeNames: Readonly<Record<TileRange, RangeName>> = {
+  hour: '1h',
+  six_hours: '6h',
+  day: '24h',
+  week: '7d',
+  month: '30d',
+};
+const ROW_PX = 76;
+const AROUND_PX = 150;
+const LEAST_PX = 90;
+/** A chart on a page with others: it is moved and zoomed on the page of its device. */
+const ignore = (): void => {};
+
+/** The chart of a tile; it ends now, and new reports are added. */
+export function ChartTile({ tile }: { tile: TileOf<'chart'> }) {
+  const place = useRef<HTMLDivElement>(null);
+  const time = { range: rangeNames[tile.range] };
+  const series = tile.series.map(({ device_id: deviceId, property }) => ({ deviceId, property }));
+  const model = useChart({ series, time, comparison: null, isLive: true });
+  const window = useShownWindow(time, useNow());
+  const height = Math.max(LEAST_PX, tile.h * ROW_PX - AROUND_PX) / Math.max(1, model.panes.length);
+  if (model.isLoading) return <Loading what="Loading chart" />;
+  if (model.panes.length === 0) return <p className="quiet">No values in this time.</p>;
+  return (
+    <div ref={place} className="chart-tile">
+      <ChartView
+        label={tile.title ?? 'Chart'}
+        {...{ model, window }}
+        marks={[]}
+        height={Math.max(LEAST_PX, height)}
+        onWindow={ignore}
+        onReset={ignore}
+      />
+    </div>
+  );
+}
+
+const BOX = { width: 160, height: 34 };
+const DAY_MS = 86_400_000;
+
+/** The last 24 hours of a property as a line without axes; the value is next to it as a text. */
+export function TileTrend({ deviceId, property }: { deviceId: string; property: string }) {
+  const { series } = useChart({
+    ...{ series: [{ deviceId, property }], time: { range: '24h' }, comparison: null, isLive: false },
+  });
+  const to = Math.floor(useNow() / 60_000) * 60_000;
+  const points = series[0]?.points?.numbers ?? [];
+  const path = trendPath(points, { from: to - DAY_MS, to, ...BOX, isStepped: false });
+  return (
+    <svg
+      className="tile-trend"
+      viewBox={`-2 -2 ${BOX.width + 4} ${BOX.height + 4}`}
+      preserveAspectRatio="none"
+      aria-hidden="true"
+    >
+      <path d={path} />
+    </svg>
+  );
+}

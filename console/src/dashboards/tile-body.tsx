@@ -1,0 +1,139 @@
+import { lazy, Suspense } from 'react';
+import { Link } from 'wouter';
+import { pathNamesOf, sampleValueAt } from '../../../src/domain/history/sample.ts';
+import { unitInName } from '../../../src/domain/units.ts';
+import type { getDevice, listDevices } from '../../../src/operations/devices/devices.ts';
+import type { getRoom } from '../../../src/operations/homes/homes.ts';
+import type { ConfirmationListBody, ResponseBody } from '../api/answer-types.ts';
+import { useGet } from '../api/queries.ts';
+import { deviceHref, deviceNameOf } from '../devices/device-name.tsx';
+import { stateUnits } from '../devices/device-units.ts';
+import { stateWord } from '../devices/main-value.ts';
+import { type ManifestRecord, manifestPath } from '../devices/manifest.tsx';
+import { useSession } from '../session.tsx';
+import { Loading } from '../ui/feedback.tsx';
+import { sentenceCase } from '../ui/text-format.ts';
+import { Time } from '../ui/time.tsx';
+import { formatValue, valueName } from '../ui/values.tsx';
+import { CommandTile } from './command-tile.tsx';
+import type { Tile, TileOf } from './dashboard-types.ts';
+import { useOutdatedSince } from './freshness.ts';
+import { Markdown } from './markdown.tsx';
+import { MissingNote } from './missing-note.tsx';
+
+// The chart library is loaded with the first chart.
+const ChartTile = lazy(() => import('./chart-tile.tsx').then(({ ChartTile }) => ({ default: ChartTile })));
+const TileTrend = lazy(() => import('./chart-tile.tsx').then(({ TileTrend }) => ({ default: TileTrend })));
+
+/** Lists of a tile are read again so often. */
+const REFRESH_MS = 10_000;
+const MAX_LISTED = 20;
+
+/** The content of a tile of any kind. */
+export function TileBody({ tile }: { tile: Tile }) {
+  const { may } = useSession();
+  const outdated = useOutdatedSince();
+  if (tile.kind === 'text') return <Markdown text={tile.text} />;
+  if (!may('user')) return <p className="quiet">Your role cannot see devices.</p>;
+  if (outdated !== null && tile.kind !== 'command')
+    return (
+      <p className="tile-outdated">
+        — <span className="small">no connection</span>
+      </p>
+    );
+  switch (tile.kind) {
+    case 'value':
+    case 'sparkline':
+      return <ValueTile tile={tile} />;
+    case 'chart':
+      return (
+        <Suspense fallback={<Loading what="Loading chart" />}>
+          <ChartTile tile={tile} />
+        </Suspense>
+      );
+    case 'room':
+      return <RoomTile tile={tile} />;
+    case 'command':
+      return <CommandTile tile={tile} isOffline={outdated !== null} />;
+    case 'confirmations':
+      return <ConfirmationsTile />;
+  }
+}
+
+function ValueTile({ tile }: { tile: TileOf<'value'> | TileOf<'sparkline'> }) {
+  const { data, error } = useGet<ResponseBody<typeof getDevice>>(`/v1/devices/${tile.device_id}`);
+  const manifest = useGet<ManifestRecord>(manifestPath(tile.device_id), { enabled: data !== undefined });
+  if (data === undefined || error?.status === 404) return <MissingNote problem={error} what="device" />;
+  const { device } = data;
+  const names = pathNamesOf(tile.property);
+  const value = sampleValueAt(device.state, names);
+  const unitOf = stateUnits(manifest.data);
+  const name = names.at(-1) ?? '';
+  const text =
+    stateWord(name, value) ?? formatValue(value, names.join('.'), (path) => unitOf(path) ?? unitInName(path));
+  return (
+    <>
+      <p className="tile-value">{text}</p>
+      {tile.kind === 'sparkline' && (
+        <Suspense fallback={null}>
+          <TileTrend deviceId={tile.device_id} property={tile.property} />
+        </Suspense>
+      )}
+      <p className="quiet small">
+        <Link href={deviceHref(device.id)}>{deviceNameOf(device)}</Link> · {valueName(name)}
+        {!device.online && (
+          <>
+            {' '}
+            · offline since <Time at={device.last_seen} />
+          </>
+        )}
+      </p>
+    </>
+  );
+}
+
+function RoomTile({ tile: { home_id, room_id } }: { tile: TileOf<'room'> }) {
+  const room = useGet<ResponseBody<typeof getRoom>>(`/v1/homes/${home_id}/rooms/${room_id}`);
+  const { data } = useGet<ResponseBody<typeof listDevices>>(
+    `/v1/devices?home_id=${home_id}&room_id=${room_id}&revoked=false&limit=${MAX_LISTED}`,
+    { refetchIntervalMs: REFRESH_MS, enabled: room.data !== undefined },
+  );
+  if (room.data === undefined || room.error?.status === 404) return <MissingNote problem={room.error} what="room" />;
+  if (data === undefined) return <Loading what="Loading room" />;
+  if (data.devices.length === 0) return <p className="quiet">No devices in {room.data.room.name}.</p>;
+  const online = data.devices.filter((one) => one.online).length;
+  return (
+    <>
+      <p className="quiet small">
+        <Link href={`/homes/${home_id}/rooms/${room_id}`}>{room.data.room.name}</Link> · {online} of{' '}
+        {data.count ?? data.devices.length} online
+      </p>
+      <ul className="tile-list">
+        {data.devices.map((device) => (
+          <li key={device.id}>
+            <Link href={deviceHref(device.id)}>{deviceNameOf(device)}</Link>
+            <span className="quiet">{device.online ? 'online' : 'offline'}</span>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function ConfirmationsTile() {
+  const { data, error } = useGet<ConfirmationListBody>(`/v1/confirmations?limit=${MAX_LISTED}`, {
+    refetchIntervalMs: REFRESH_MS,
+  });
+  if (data === undefined) return <MissingNote problem={error} what="list" />;
+  if (data.confirmations.length === 0) return <p className="quiet">Nothing waits for confirmation.</p>;
+  return (
+    <ul className="tile-list">
+      {data.confirmations.map(({ command_id, action, preview }) => (
+        <li key={command_id}>
+          <Link href="/confirmations">{sentenceCase(action)}</Link>
+          <span className="quiet">{preview.device?.name}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,38 @@
+import { expect, it } from 'vitest';
+import { homeTiles } from '../../../console/src/dashboards/home-tiles.ts';
+import { tilesInput } from '../../../src/domain/dashboard.ts';
+
+const id = (n: number) => `0195d9a2-7f00-7000-8000-${`${n}`.padStart(12, '0')}`;
+const device = (n: number, device_type: string, state = {}) => ({ id: id(n), device_type, room_id: null, state });
+
+const devices = [
+  device(3, 'smart_light', { on: true, brightness: 40 }),
+  device(1, 'environment_sensor', { temperature: 20.5, humidity: 40 }),
+  device(2, 'smart_lock', { locked: true }),
+  device(4, 'environment_sensor'),
+];
+
+it('the dashboard of a home has main values, what waits, buttons of lights, and rooms', () => {
+  const tiles = homeTiles(id(90), [id(50)], devices);
+  expect(
+    tiles.map((tile) => [tile.kind, 'property' in tile ? tile.property : 'action' in tile ? tile.action : null]),
+  ).toEqual([
+    ['sparkline', 'temperature'],
+    ['value', 'locked'],
+    ['confirmations', null],
+    ['command', 'turn_on'],
+    ['command', 'turn_off'],
+    ['room', null],
+  ]);
+});
+
+it('the derived tiles can be stored, and do not depend on the order of the devices', () => {
+  const many = Array.from({ length: 30 }, (_, n) =>
+    device(n, n % 2 === 0 ? 'smart_light' : 'smart_lock', { locked: false }),
+  );
+  for (const given of [devices, many, []]) {
+    const tiles = homeTiles(id(90), [id(50), id(51)], given);
+    expect(tilesInput.safeParse(tiles).error).toBeUndefined();
+    expect(homeTiles(id(90), [id(50), id(51)], [...given].reverse())).toEqual(tiles);
+  }
+});
