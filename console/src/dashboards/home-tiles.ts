@@ -1,6 +1,6 @@
 import { categoryOf } from '../../../src/domain/capability-registry.ts';
 import { MAX_TILES } from '../../../src/domain/dashboard-grid.ts';
-import { forEachLeaf } from '../../../src/domain/history/sample.ts';
+import { forEachLeaf, untimedReport } from '../../../src/domain/history/sample.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import { mainProperty } from '../devices/main-value.ts';
 import { initialSizes, type Tile, type TileKind } from './dashboard-types.ts';
@@ -55,7 +55,7 @@ function valueTile({ id, device_type, state }: HomeDevice): Content[] {
   const name = mainProperty(device_type, state);
   const tiles: Content[] = [];
   if (name !== null)
-    forEachLeaf({ [name]: state[name] ?? null }, (property, value) => {
+    forEachLeaf(untimedReport({ [name]: state[name] ?? null }), (property, value) => {
       const kind = typeof value === 'number' ? 'sparkline' : 'value';
       if (tiles.length === 0) tiles.push({ kind, id: `value-${short(id)}`, device_id: id, property });
     });

@@ -1,6 +1,6 @@
 import { lazy, Suspense } from 'react';
 import { Link } from 'wouter';
-import { pathNamesOf, sampleValueAt } from '../../../src/domain/history/sample.ts';
+import { pathNamesOf, stateValueAt } from '../../../src/domain/history/sample.ts';
 import { unitInName } from '../../../src/domain/units.ts';
 import type { getDevice, listDevices } from '../../../src/operations/devices/devices.ts';
 import type { getRoom } from '../../../src/operations/homes/homes.ts';
@@ -66,7 +66,7 @@ function ValueTile({ tile }: { tile: TileOf<'value'> | TileOf<'sparkline'> }) {
   if (data === undefined || error?.status === 404) return <MissingNote problem={error} what="device" />;
   const { device } = data;
   const names = pathNamesOf(tile.property);
-  const value = sampleValueAt(device.state, names);
+  const value = stateValueAt(device.state, tile.property);
   const unitOf = stateUnits(manifest.data);
   const name = names.at(-1) ?? '';
   const text =

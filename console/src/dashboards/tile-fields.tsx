@@ -1,6 +1,6 @@
 import { useId } from 'react';
 import { MAX_TILE_SERIES, type TileRange, tileRanges } from '../../../src/domain/dashboard-grid.ts';
-import { forEachLeaf } from '../../../src/domain/history/sample.ts';
+import { forEachLeaf, untimedReport } from '../../../src/domain/history/sample.ts';
 import type { getDevice } from '../../../src/operations/devices/devices.ts';
 import type { listHomes, listRooms } from '../../../src/operations/homes/homes.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
@@ -108,7 +108,7 @@ function PropertyFields({ settings, onChange }: FieldProps) {
   const { deviceId, property } = settings;
   const { data } = useGet<ResponseBody<typeof getDevice>>(`/v1/devices/${deviceId}`, { enabled: deviceId !== '' });
   const properties: string[] = [];
-  if (data !== undefined) forEachLeaf(data.device.state, (name) => properties.push(name));
+  if (data !== undefined) forEachLeaf(untimedReport(data.device.state), (name) => properties.push(name));
   return (
     <>
       <DeviceField settings={settings} onChange={onChange} />
