@@ -168,6 +168,10 @@ export interface ClientConfig {
   credentialsFile: string;
 }
 
+/** Whether the character encoding of the locale is UTF-8 (POSIX, section 8.2); Windows has it without a locale. */
+export const hasUtf8Locale = ({ LC_ALL, LC_CTYPE, LANG }: Environment = process.env): boolean =>
+  process.platform === 'win32' || /utf-?8/i.test(LC_ALL || LC_CTYPE || LANG || '');
+
 /** The configuration of client commands; command-line options take precedence. */
 export function readClientConfig(env: Environment = process.env): ClientConfig {
   const read = makeSettingReader<ClientSettingName | 'XDG_CONFIG_HOME'>(env);

@@ -1,5 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import pc from 'picocolors';
+import { hasUtf8Locale } from '../config.ts';
 import { type Colors, makeColors, renderLine } from './terminal-text.ts';
 
 interface Streams {
@@ -54,8 +55,4 @@ export const makeIo = ({ stdin, stdout, stderr }: Streams, utf8 = true): Io => (
 
 const renderLines = (text: string): string => text.split('\n').map(renderLine).join('\n');
 
-export const processIo = (): Io => makeIo(process, isUtf8(process.env));
-
-/** The character encoding of the locale (POSIX, section 8.2); Windows has UTF-8 without a locale. */
-const isUtf8 = ({ LC_ALL, LC_CTYPE, LANG }: NodeJS.ProcessEnv): boolean =>
-  process.platform === 'win32' || /utf-?8/i.test(LC_ALL || LC_CTYPE || LANG || '');
+export const processIo = (): Io => makeIo(process, hasUtf8Locale());

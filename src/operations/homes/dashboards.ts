@@ -144,6 +144,7 @@ export const listDashboards = operation({
   role: 'viewer',
   scope: 'read:homes',
   changes: false,
+  refuses: ['NOT_FOUND'],
   example: { output: { dashboards: [{ ...SUMMARY, tile_count: TILES.length }], count: 1, next_cursor: null } },
   needs: ['store'],
   async run({ store }, { input, caller }) {
