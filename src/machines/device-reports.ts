@@ -200,7 +200,10 @@ function applyStateReport(
   const text = result.coversState && before === null ? written : undefined;
   const outputs: Output[] = [
     before === null ? accepted : { ...accepted, applied: unsupersededPart(report, sequence, before) },
-    { type: 'device.state', tenantId, deviceId, state, written: text, stateVersion, report, ...times, sequence },
+    {
+      ...{ type: 'device.state', tenantId, deviceId, state, written: text, stateVersion, report },
+      ...{ reportText: written, ...times, sequence },
+    },
   ];
   for (const watch of details.watches) notifyWatch(outputs, deviceId, state, watch);
   if (details.finalOutput) outputs.push(details.finalOutput);

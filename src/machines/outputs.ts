@@ -134,6 +134,8 @@ export type VolatileOutput =
       stateVersion: number;
       /** What the message reported: a merge patch of the state, or the whole state. */
       report: JsonObject;
+      /** The JSON text of `report`, as it was received in a message of its own. */
+      reportText?: JsonSpan | undefined;
       /** The time that the device signed; `at` for an unsigned message. */
       deviceAt: EpochMs;
       sequence: number;

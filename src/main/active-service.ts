@@ -1,6 +1,7 @@
 import type { RequestListener } from 'node:http';
 import { type Config, mqttUrl } from '../config.ts';
 import { type SizeReporter, sumSizes } from '../domain/collection-sizes.ts';
+import { spanLength } from '../domain/json/span.ts';
 import type { MqttEdge } from '../edges/mqtt/edge.ts';
 import type { CognitiveLayer } from '../operations/cognition/cognition.ts';
 import type { OperationSettings, Services } from '../operations/operation.ts';
@@ -77,7 +78,10 @@ export class ActiveService {
     const shards = () => core.membership?.shards.list ?? null;
     this.#compaction = new HistoryCompaction({ store, clock, log, shards, limits: core.limits.history });
     actors.subscribe('samples.dropped', ({ samples }) => this.#compaction.recordDropped(samples));
-    actors.subscribe('device.state', ({ deviceId, tenantId }) => this.#compaction.recordReport(deviceId, tenantId));
+    actors.subscribe('device.state', ({ deviceId, tenantId, report, reportText }) => {
+      const bytes = reportText === undefined ? Buffer.byteLength(JSON.stringify(report)) : spanLength(reportText);
+      this.#compaction.recordReport(deviceId, tenantId, bytes);
+    });
     this.#history = new HistoryUpkeep({
       ...{ history: store.history, compaction: this.#compaction, retention: config.historyRetention },
       ...{ clock, log, isLeader, timing: core.limits.history },

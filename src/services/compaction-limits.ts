@@ -4,7 +4,10 @@ import type { Milliseconds } from '../domain/values.ts';
 export interface CompactionLimits {
   /** Reports of a device since its last compaction from which on it is compacted in the next minute. */
   dueReports: number;
-  /** Rows with reports that are compacted at once, and their bytes: parsing them is the longest step between two pauses. */
+  /**
+   * Rows with reports that are compacted at once, and their bytes: parsing them is the longest step between two pauses. A
+   * device with so many bytes of reports is compacted in the next minute too.
+   */
   maxRows: number;
   maxBytes: number;
   /** Times that up to so many rows of a device are compacted before others are. */

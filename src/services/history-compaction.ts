@@ -27,6 +27,15 @@ const REPORTS_PER_TURN = 64;
 const BYTES_PER_TURN = 128 * 1024;
 /** Devices whose backlog is read at a time. */
 const PAGE = 500;
+/** Sweeps of a day: a device with a smaller part of `maxBytes` between two of them has less than that when its day ends. */
+const SWEEPS_PER_DAY = 24;
+
+/** Number and size of the reports of a device. */
+interface UncompactedReports {
+  tenantId: Uuid;
+  count: number;
+  bytes: number;
+}
 
 /** The bytes of a device and day, its number of properties or samples, or samples of a day whose others have expired. */
 export type DropReason = 'bytes' | 'limit' | 'expired';
@@ -54,7 +63,7 @@ export class HistoryCompaction {
   /** A device is compacted by one task at a time: both would read the same reports, and the second one store nothing. */
   readonly #locks = new KeyedLocks();
   /** Reports by device since its last compaction. */
-  readonly #reports = new Map<Uuid, { tenantId: Uuid; count: number }>();
+  readonly #reports = new Map<Uuid, UncompactedReports>();
   #stopped = false;
   /** When the oldest report was received that the last sweep could not compact. */
   #oldest: EpochMs | null = null;
@@ -101,11 +110,15 @@ export class HistoryCompaction {
     this.#dropped.bytes += samples;
   }
 
-  /** Counts an accepted report. */
-  recordReport(deviceId: Uuid, tenantId: Uuid): void {
+  /** Counts an accepted report. `bytes`: of its JSON text. */
+  recordReport(deviceId: Uuid, tenantId: Uuid, bytes: number): void {
     const entry = this.#reports.get(deviceId);
-    if (entry === undefined) this.#reports.set(deviceId, { tenantId, count: 1 });
-    else entry.count += 1;
+    if (entry === undefined) {
+      this.#reports.set(deviceId, { tenantId, count: 1, bytes });
+      return;
+    }
+    entry.count += 1;
+    entry.bytes += bytes;
   }
 
   /** The compaction of the current device is the last one. */
@@ -113,9 +126,9 @@ export class HistoryCompaction {
     this.#stopped = true;
   }
 
-  /** Compacts the devices with many reports. */
+  /** Compacts the devices with many reports, or large ones, of which a read accepts `MAX_TAIL_BYTES`. */
   async compactBusy(): Promise<void> {
-    const due = [...this.#reports].filter(([, { count }]) => count >= this.#limits.dueReports);
+    const due = [...this.#reports].filter(([, reports]) => this.#isDue(reports));
     for (const [deviceId, { tenantId }] of due) {
       if (this.#stopped) return;
       // A sweep may merge its days for a minute. It remains due.
@@ -145,9 +158,11 @@ export class HistoryCompaction {
   async #sweepDevices(): Promise<void> {
     const { store, shards, clock } = this.#parts;
     const before = dayOf(clock.now() - MAX_DEVICE_SKEW_MS);
-    // The others have few reports, and are in this sweep if these are of a complete day.
-    for (const [deviceId, { count }] of this.#reports)
-      if (count < this.#limits.dueReports) this.#reports.delete(deviceId);
+    // The others have few and small reports, and are in this sweep if these are of a complete day.
+    for (const [deviceId, reports] of this.#reports) {
+      const isSmall = reports.bytes < this.#limits.maxBytes / SWEEPS_PER_DAY;
+      if (isSmall && !this.#isDue(reports)) this.#reports.delete(deviceId);
+    }
     let oldest: EpochMs | null = null;
     for (let after: Uuid | null = NIL_UUID; after !== null && !this.#stopped; ) {
       const { backlogs, next }: { backlogs: HistoryBacklog[]; next: Uuid | null } = await store.history.backlogs(
@@ -185,6 +200,10 @@ export class HistoryCompaction {
       after = next;
     }
     return { compactedBefore: before - MAX_DEVICE_SKEW_MS, openFrom: earliest };
+  }
+
+  #isDue({ count, bytes }: UncompactedReports): boolean {
+    return count >= this.#limits.dueReports || bytes >= this.#limits.maxBytes;
   }
 
   #owns(tenantId: Uuid): boolean {
@@ -253,7 +272,7 @@ export class HistoryCompaction {
   }
 
   #setDue(deviceId: Uuid, tenantId: Uuid): void {
-    this.#reports.set(deviceId, { tenantId, count: this.#limits.dueReports });
+    this.#reports.set(deviceId, { tenantId, count: this.#limits.dueReports, bytes: 0 });
   }
 }
 

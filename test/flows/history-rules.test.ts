@@ -60,7 +60,7 @@ async function values(id: string, property: string): Promise<unknown[]> {
 async function compact(id: string): Promise<void> {
   const { clock, store, log } = at.services;
   const compaction = new HistoryCompaction({ store, clock, log, shards: () => null });
-  for (let n = 0; n < 500; n += 1) compaction.recordReport(id, owner.tenantId);
+  for (let n = 0; n < 500; n += 1) compaction.recordReport(id, owner.tenantId, 60);
   await compaction.compactBusy();
   expect((await store.history.tail(id, 10, 1e6)).rows).toEqual([]);
 }

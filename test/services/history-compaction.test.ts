@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { shardOf } from '../../src/domain/shards.ts';
 import type { CompactionLimits } from '../../src/services/compaction-limits.ts';
 import { HistoryCompaction } from '../../src/services/history-compaction.ts';
+import { MAX_TAIL_BYTES } from '../../src/store/contract/history.ts';
 import { CommitUnknown, type Store, StoreUnavailable } from '../../src/store/contract.ts';
 import { newId } from '../support/actor-commits.ts';
 import { type TestClock, testClock } from '../support/clock.ts';
@@ -21,16 +22,49 @@ describe('history compaction', () => {
     clock = testClock(START);
   });
 
-  async function reportingDevice(tenantId = newId()): Promise<ReportingDevice> {
+  async function reportingDevice(tenantId = newId(), at = START): Promise<ReportingDevice> {
     const device = new ReportingDevice(store, tenantId);
     await device.register();
-    await device.report(START, { values: { level: 1 } });
+    await device.report(at, { values: { level: 1 } });
     return device;
   }
   const isCompacted = async ({ id }: ReportingDevice) => (await store.history.tail(id, 1, 1)).rows.length === 0;
   function record(compaction: HistoryCompaction, { id, tenantId }: ReportingDevice, count = DUE_REPORTS): void {
-    for (let n = 0; n < count; n += 1) compaction.recordReport(id, tenantId);
+    for (let n = 0; n < count; n += 1) compaction.recordReport(id, tenantId, 10);
   }
+
+  describe('of reports that are few and large', () => {
+    const KB = 1024;
+    let device: ReportingDevice;
+    let compaction: HistoryCompaction;
+    beforeEach(async () => {
+      clock.set(START + HOUR);
+      device = await reportingDevice(newId(), START + HOUR);
+      compaction = new HistoryCompaction({ store, clock, log: silent, shards: () => null });
+    });
+
+    it('is due before they are too large to be read', async () => {
+      for (let n = 0; n < 34; n += 1) compaction.recordReport(device.id, device.tenantId, 30 * KB);
+      await compaction.compactBusy();
+      expect(await isCompacted(device)).toBe(false);
+      compaction.recordReport(device.id, device.tenantId, 30 * KB);
+      await compaction.compactBusy();
+      expect(await isCompacted(device)).toBe(true);
+    });
+
+    it('counts them for a day, unless they are less than the compaction reads at once', async () => {
+      const small = await reportingDevice(newId(), START + HOUR);
+      for (let hour = 0; hour < 20; hour += 1) {
+        compaction.recordReport(device.id, device.tenantId, 60 * KB);
+        compaction.recordReport(small.id, small.tenantId, 40 * KB);
+        await compaction.compactBusy();
+        await compaction.sweep();
+        clock.advance(HOUR);
+      }
+      expect([await isCompacted(device), await isCompacted(small)]).toEqual([true, false]);
+      expect(24 * 40 * KB).toBeLessThan(MAX_TAIL_BYTES);
+    });
+  });
 
   describe('of a shard that has moved', () => {
     let moved: ReportingDevice;

@@ -22,7 +22,9 @@ export class SimulatedHistory {
   constructor(runtime: Runtime, services: Services, { world, owner, time, store, log }: ProcessParts) {
     const clock = { now: () => time.clock.now() + COMPACTION_AHEAD_MS };
     const compaction = new HistoryCompaction({ store, clock, log, shards: () => null, limits: LIMITS });
-    runtime.actors.subscribe('device.state', ({ deviceId, tenantId }) => compaction.recordReport(deviceId, tenantId));
+    runtime.actors.subscribe('device.state', ({ deviceId, tenantId, report }) =>
+      compaction.recordReport(deviceId, tenantId, Buffer.byteLength(JSON.stringify(report))),
+    );
     const { historyRetention: retention } = services.settings;
     const parts = { history: store.history, compaction, retention, clock, log, isLeader: () => true, timing: TIMING };
     this.#upkeep = new HistoryUpkeep(parts);

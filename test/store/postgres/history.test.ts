@@ -124,7 +124,7 @@ eachStore('history of devices', (backend) => {
     await merge('full', MAX_DAY_SAMPLES);
     await device.report(START + DAY, { time: START + 5, values: { p1: 1, p2: 2, full: 3, added: 4 } });
     const compaction = compactionOf(store(), clock);
-    for (let n = 0; n < 500; n += 1) compaction.recordReport(deviceId, tenantId);
+    for (let n = 0; n < 500; n += 1) compaction.recordReport(deviceId, tenantId, 60);
     await compaction.compactBusy();
     expect([compaction.dropped, compaction.failures]).toEqual([{ limit: 2, bytes: 0, expired: 0 }, 0]);
     const counts = await store().history.sampleCounts(deviceId, [day]);
