@@ -68,7 +68,7 @@ const subscriptionTable: {
     filters: [deviceFilter],
     fields: () => ({
       ...deviceFields,
-      report: { type: new GraphQLNonNull(jsonObjectScalar), description: 'What the device reported' },
+      report: { type: new GraphQLNonNull(jsonObjectScalar), description: 'The report of the message' },
       deviceTimestamp: { type: required.time, ...resolveMember('device_timestamp') },
       sequenceNumber: { type: new GraphQLNonNull(GraphQLFloat), ...resolveMember('sequence_number') },
     }),

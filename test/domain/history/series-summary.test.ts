@@ -10,7 +10,7 @@ const numbers = (start: number, ...values: number[]): SeriesInterval => ({
 const samplesOf = (...values: [number, Sample['value']][]) => values.map(([time, value]) => ({ time, value }));
 
 describe('the summary of a series', () => {
-  it('is computed from intervals alone, if there are no samples', () => {
+  it('is computed from intervals alone, without samples', () => {
     const intervals = [numbers(0, 1, 5), numbers(10, 7), numbers(40, 9, 9, 9)];
     const found = summarizeSeries({ intervals, step: 10, samples: null, maxPoints: 50 });
     expect(found).toEqual({

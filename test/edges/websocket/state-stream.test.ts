@@ -54,7 +54,7 @@ describe('a client with a valid token', () => {
     expect((await client.closed).code).toBe(1005);
   });
 
-  it('receives what was reported, with the time of the device, if it asks for reports', async () => {
+  it('receives what was reported, with the time of the device, if it subscribed to reports', async () => {
     const client = await listening(owner.token, 'events=report');
     const deviceId = v7();
     edge.emit({ ...state(deviceId, 40), report: { brightness: 40, name: null } } as VolatileOutput);

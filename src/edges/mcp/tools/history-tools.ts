@@ -17,7 +17,7 @@ import { inputSchema, outputSchema } from '../tool-schemas.ts';
 import { MAX_POINTS, rangeOf, readSeries, type SeriesTarget, seriesSchema } from './history-series.ts';
 import { argumentsRefusal, type McpTool, type McpToolCall, READ_ONLY } from './tool.ts';
 
-// What devices reported over a time, as summaries that a model can read as a whole.
+// Histories of devices, as summaries that a model can read as a whole.
 
 /** Properties of an answer. */
 const DEFAULT_PROPERTIES = 10;
@@ -87,7 +87,7 @@ const SUMMARY_TEXT =
 const getDeviceHistoryTool: McpTool = {
   name: 'get_device_history',
   title: 'History of a device',
-  description: `What a device reported over a time, of one property or of all: ${SUMMARY_TEXT}`,
+  description: `Summarizes the reports of a device over a time, of one property or of all: ${SUMMARY_TEXT}`,
   annotations: READ_ONLY,
   operation: getDeviceHistory,
   inputSchema: inputSchema(deviceHistoryArguments),
@@ -99,7 +99,7 @@ const getDeviceHistoryTool: McpTool = {
 const getHomeHistory: McpTool = {
   name: 'get_home_history',
   title: 'History of a home',
-  description: `What the devices of a home or room reported over a time, newest devices first: ${SUMMARY_TEXT} Name a property, such as temperature, to compare the devices.`,
+  description: `Summarizes the reports of the devices of a home or room over a time, newest devices first: ${SUMMARY_TEXT} Name a property, such as temperature, to compare the devices.`,
   annotations: READ_ONLY,
   operation: getDeviceHistory,
   alsoPerforms: [listDevices, getDevice, getHome],

@@ -121,7 +121,7 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
     description: 'A device reported its state, completely or in part: what leaves samples in its history.',
     fields: {
       device_id: id,
-      report: { type: 'object', description: 'What the device reported, which may be a part of its state' },
+      report: { type: 'object', description: 'The report of the message, which may be a part of the state' },
       device_timestamp: { ...countSchema, description: 'The time that the device signed; epoch milliseconds' },
       sequence_number: countSchema,
       timestamp: time,
