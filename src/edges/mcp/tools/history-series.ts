@@ -56,14 +56,14 @@ export const seriesSchema = z.object({
 type Series = z.infer<typeof seriesSchema>;
 
 /** A range of whole intervals. */
-export interface SeriesRange {
+export interface SummaryRange {
   from: EpochMs;
   to: EpochMs;
   step: string;
 }
 
 /** The range of the arguments, by default the last 24 hours, extended to whole intervals. No sample has a later time. */
-export function rangeOf(given: { from?: string | undefined; to?: string | undefined }, now: EpochMs): SeriesRange {
+export function rangeOf(given: { from?: string | undefined; to?: string | undefined }, now: EpochMs): SummaryRange {
   const to = given.to === undefined ? now : Math.min(Date.parse(given.to), latestSampleAt(now));
   const from = given.from === undefined ? Math.min(to, now) - DEFAULT_RANGE_MS : Date.parse(given.from);
   // Samples of a past range have expired, so that no interval is shorter than the shortest roll-up.
@@ -83,7 +83,7 @@ export interface SeriesTarget {
 export async function readSeries(
   { caller, perform }: Pick<McpToolCall, 'caller' | 'perform'>,
   { device, property, unit }: SeriesTarget,
-  range: SeriesRange,
+  range: SummaryRange,
   maxPoints: number,
 ): Promise<Outcome<Series>> {
   const { from, to, step } = range;
