@@ -33,6 +33,7 @@ import { addStatus } from './commands/status.ts';
 import { addTimeline } from './commands/timeline.ts';
 import { addToken } from './commands/token.ts';
 import { addWatch } from './commands/watch.ts';
+import { addWhy } from './commands/why.ts';
 import type { Display, Io } from './io.ts';
 import { refuseUnknownVerbs } from './unknown-verbs.ts';
 
@@ -75,6 +76,7 @@ export function makeProgram(io: Io): Command {
   addPolicy(program, io);
   addTimeline(program, io);
   addHistory(program, io);
+  addWhy(program, io);
   addWatch(program, io);
   addKeys(program, io);
   addMembers(program, io);

@@ -162,9 +162,12 @@ function note(event: CommandEvent | { type: CommandDelay }, after: CommandContex
     case 'write.undone':
       return { writes: after.live.delivery?.writes ?? 0 };
     case 'ack.received':
-      return { word: event.ack.status, late: after.live.answer.late, stray_words: after.live.answer.strayWords };
+      return {
+        ...{ word: event.ack.status, late: after.live.answer.late, stray_words: after.live.answer.strayWords },
+        ...reportNote(event),
+      };
     case 'state.observed':
-      return { matches: event.matches };
+      return { matches: event.matches, ...reportNote(event) };
     case 'confirmationOver':
       return { reason: 'not confirmed in time' };
     case 'ttlOver':
@@ -180,6 +183,10 @@ function note(event: CommandEvent | { type: CommandDelay }, after: CommandContex
       return {};
   }
 }
+
+/** By it `GET /devices/{id}/why` finds the command that caused a report. */
+const reportNote = ({ sequence }: { sequence?: number }): JsonObject =>
+  sequence === undefined ? {} : { sequence_number: sequence };
 
 function journal(
   event: MachineEvent,

@@ -10,7 +10,7 @@ import type { EpochMs, JsonObject } from '../domain/values.ts';
 import { changeFixed, changeLive, type Decision, emit } from './decision.ts';
 import { sampleReport, sampleTelemetry } from './device-samples.ts';
 import type { DeviceContext, DeviceEvent, MessageHeader, VerificationWatch } from './device-types.ts';
-import type { ActorRef, Output } from './outputs.ts';
+import type { ActorMessage, ActorRef, Output } from './outputs.ts';
 import { applyLateReport, orderAfter, type ReportOrder, recordReport, unsupersededPart } from './report-order.ts';
 
 type DeviceEventOf<Type extends DeviceEvent['type']> = Extract<DeviceEvent, { type: Type }>;
@@ -156,7 +156,10 @@ export const applyAck = (context: DeviceContext, event: DeviceEventOf<'ack.repor
     const ackOutput: Output = {
       type: 'actor.tell',
       to: { kind: 'command', id: event.commandId },
-      event: { type: 'ack.received', deviceId: context.fixed.id, ack: event.ack },
+      event: {
+        ...{ type: 'ack.received', deviceId: context.fixed.id, ack: event.ack },
+        ...(event.state && { sequence: sequence.sequence }),
+      },
     };
     if (!event.state) return { changes: recordSequence(context, sequence), outputs: [accepted, ackOutput] };
     return applyStateReport(context, sequence, event.state, {
@@ -205,7 +208,7 @@ function applyStateReport(
       ...{ reportText: written, ...times, sequence },
     },
   ];
-  for (const watch of details.watches) notifyWatch(outputs, deviceId, state, watch);
+  for (const watch of details.watches) notifyWatch(outputs, { deviceId, state, sequence }, watch);
   if (details.finalOutput) outputs.push(details.finalOutput);
   const reportedNow = { ...times, sequence, position: positionOf(context, consumed) };
   const { samples, outputs: sampled } = sampleReport(context, report, written, reportedNow);
@@ -216,28 +219,30 @@ function applyStateReport(
 }
 
 /** Always reports a match, but a mismatch only once, which is enough to distinguish it from a missing report. */
-function notifyWatch(outputs: Output[], deviceId: string, state: JsonObject, watch: VerificationWatch): void {
+function notifyWatch(
+  outputs: Output[],
+  { deviceId, state, sequence }: { deviceId: string; state: JsonObject; sequence: number },
+  watch: VerificationWatch,
+): void {
   if (expectsFirmware(watch.expected) && !Object.hasOwn(state, 'firmware')) return;
   const matches = contains(state, watch.expected);
   if (!matches && watch.seen) return;
-  outputs.push(observedBy(watch, deviceId, watchedPart(state, watch.expected), matches));
+  outputs.push(observedBy(watch, { deviceId, observed: watchedPart(state, watch.expected), matches, sequence }));
 }
 
 /** As `notifyWatch`, for the version in a `hello`. */
 function notifyFirmwareWatch(outputs: Output[], deviceId: string, firmware: string, watch: VerificationWatch): void {
   if (!expectsFirmware(watch.expected)) return;
   const matches = isSameFirmware(firmware, watch.expected.firmware);
-  if (matches || !watch.seen) outputs.push(observedBy(watch, deviceId, { firmware }, matches));
+  if (matches || !watch.seen) outputs.push(observedBy(watch, { deviceId, observed: { firmware }, matches }));
 }
 
 function observedBy(
   { commandId }: VerificationWatch,
-  deviceId: string,
-  observed: JsonObject,
-  matches: boolean,
+  observation: Omit<Extract<ActorMessage, { type: 'state.observed' }>, 'type'>,
 ): Output {
   const to: ActorRef = { kind: 'command', id: commandId };
-  return { type: 'actor.tell', to, event: { type: 'state.observed', deviceId, observed, matches } };
+  return { type: 'actor.tell', to, event: { type: 'state.observed', ...observation } };
 }
 
 /** The reported values of the expected properties only, because the event is stored in the outbox. */

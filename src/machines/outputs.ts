@@ -46,11 +46,17 @@ export type ActorMessage = MessageToCommand | MessageToPlan;
 
 /** Events for a command. */
 export type MessageToCommand =
-  | { type: 'ack.received'; deviceId: Uuid; ack: CommandAck }
-  | { type: 'state.observed'; deviceId: Uuid; observed: JsonObject; matches: boolean }
+  | { type: 'ack.received'; deviceId: Uuid; ack: CommandAck; sequence?: ReportSequence }
+  | { type: 'state.observed'; deviceId: Uuid; observed: JsonObject; matches: boolean; sequence?: ReportSequence }
   | { type: 'device.revoked'; deviceId: Uuid }
   /** The plan withdraws the command, if it is not written yet. */
   | { type: 'plan.withdrawn'; planId: Uuid };
+
+/**
+ * The sequence number of the message that reported the state, which finds its samples in the history. Absent: the message
+ * had no state, or the row is of an earlier build.
+ */
+type ReportSequence = number;
 
 /** Events for a plan. */
 export type MessageToPlan =

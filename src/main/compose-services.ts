@@ -111,6 +111,7 @@ const initialSettings = (config: Config): OperationSettings => ({
   credentialRateLimits: config.credentialRateLimits,
   historyRetention: config.historyRetention,
   historyBytes: config.historyBytes,
+  commandRetentionDays: config.retentionDays.commands,
   addressRateLimit: config.addressRateLimit,
   quotas: config.quotas,
   cloudPublicKeys: announcedKeys(config.keys),

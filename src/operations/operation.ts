@@ -247,6 +247,8 @@ export interface OperationSettings {
   historyRetention: HistoryRetention;
   /** Bytes of reports that a device may store for its history a day; null: any number. */
   historyBytes: number | null;
+  /** How long commands are kept after they have ended. */
+  commandRetentionDays: number;
   /**
    * Ed25519 keys that sign messages to Ed25519 devices, 32 raw bytes, base64url: the current one, then those that will
    * sign or have signed.

@@ -51,6 +51,13 @@ export const deviceRows: readonly Row[] = [
     },
   },
   {
+    ...{ method: 'GET', path: '/devices/{id}/why', role: 'user', scope: 'read:history', status: 200 },
+    request: async (world) => ({ path: `/devices/${await world.device()}/why?property=level` }),
+    refusals: {
+      VALIDATION_FAILED: async (world) => ({ path: `/devices/${await world.device()}/why` }),
+    },
+  },
+  {
     ...{ method: 'PATCH', path: '/devices/{id}', role: 'admin', scope: 'write:devices', status: 200 },
     request: async (world) => ({
       path: `/devices/${await world.device()}`,

@@ -249,6 +249,16 @@ describe('the journal of a command', () => {
     expect(noteOf(written(), observed(false, T0 + 1))).toEqual({ data: { matches: false } });
   });
 
+  it('contains the sequence number of the report', () => {
+    const report = { sequence: 7 };
+    expect(noteOf(written(), { ...observed(true, T0 + 1), ...report })).toEqual({
+      data: { matches: true, sequence_number: 7 },
+    });
+    expect(noteOf(written(), { ...ackReceived('succeeded', T0 + 1), ...report })).toMatchObject({
+      data: { word: 'succeeded', sequence_number: 7 },
+    });
+  });
+
   it('contains which wait each timer ended', () => {
     expect(noteOfTimer(waiting())).toEqual({ data: { reason: 'not confirmed in time' } });
     expect(noteOfTimer(requestedCommand())).toEqual({ data: { reason: 'not written within ttl_s' } });

@@ -380,7 +380,7 @@ describe('a watch', () => {
   const observedMessage = (matches: boolean, observed: object, id = COMMAND) => ({
     type: 'actor.tell',
     to: { kind: 'command', id },
-    event: { type: 'state.observed', deviceId: DEVICE, observed, matches },
+    event: { type: 'state.observed', deviceId: DEVICE, observed, matches, sequence: 2 },
   });
 
   it('notifies its command of a match, with only the properties that the command expects', () => {
@@ -417,10 +417,10 @@ describe('a watch', () => {
 });
 
 describe('an acknowledgement', () => {
-  const ackMessage = (status: string, more: object = {}) => ({
+  const ackMessage = (status: string, more: object = {}, ofState: object = {}) => ({
     type: 'actor.tell',
     to: { kind: 'command', id: COMMAND },
-    event: { type: 'ack.received', deviceId: DEVICE, ack: { status, ...more } },
+    event: { type: 'ack.received', deviceId: DEVICE, ack: { status, ...more }, ...ofState },
   });
 
   it('is passed on to its command', () => {
@@ -449,9 +449,9 @@ describe('an acknowledgement', () => {
       {
         type: 'actor.tell',
         to: { kind: 'command', id: COMMAND },
-        event: { type: 'state.observed', deviceId: DEVICE, observed: { level: 70 }, matches: true },
+        event: { type: 'state.observed', deviceId: DEVICE, observed: { level: 70 }, matches: true, sequence: 2 },
       },
-      ackMessage('succeeded'),
+      ackMessage('succeeded', {}, { sequence: 2 }),
       {
         ...{ type: 'samples.put', at: T0 + 8, deviceAt: T0 + 8, sequence: 2 },
         ...{ text: '{"level":70}', isTelemetry: false },

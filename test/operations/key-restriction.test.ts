@@ -19,6 +19,7 @@ const supported: Readonly<Record<string, NonNullable<Operation['restrictedKeys']
   getDeviceActivity: 'devices',
   getDeviceHistory: 'devices',
   getDeviceTimeline: 'devices',
+  explainValue: 'devices',
   getHomeTimeline: 'devices',
   getRoomTimeline: 'devices',
   getManifest: 'devices',

@@ -244,7 +244,7 @@ export async function startHttpServiceOn<Kept extends Store>(
       sessionMaxAgeS: 43_200,
       rateLimits: rateLimits ?? { free: 0, pro: 0 },
       ...{ credentialRateLimits: {}, addressRateLimit: 0, quotas: defaultQuotas },
-      ...{ historyRetention: defaultHistoryRetention, historyBytes: null },
+      ...{ historyRetention: defaultHistoryRetention, historyBytes: null, commandRetentionDays: 90 },
       cloudPublicKeys: [],
       changelog: [
         { version: 'Unreleased', date: null, changes: ['Added: something'] },

@@ -114,6 +114,7 @@ import { drainNode, listNodes, resumeNode } from '../../operations/platform/node
 import { rekey } from '../../operations/platform/rekey.ts';
 import { getChangelog, getHealth, getStatus, getVersion } from '../../operations/platform/system.ts';
 import { getDeviceTimeline, getHomeTimeline, getRoomTimeline } from '../../operations/timeline/timeline.ts';
+import { explainValue } from '../../operations/timeline/value-explanation.ts';
 
 /** A query field. Its result type is named by the output schema, otherwise by `typeName`. */
 export interface QueryField {
@@ -146,6 +147,7 @@ export const queries: Readonly<Record<string, QueryField>> = {
   deviceActivity: { operation: getDeviceActivity, resultMember: 'activity' },
   deviceHistory: { operation: getDeviceHistory, resultMember: 'history' },
   deviceTimeline: { operation: getDeviceTimeline, connectionMember: 'entries' },
+  valueExplanation: { operation: explainValue, resultMember: 'explanation' },
   deviceKeys: { operation: keyHistory, resultMember: 'keys' },
   deviceCertificates: { operation: deviceCertificates, typeName: 'DeviceCertificates' },
   ca: { operation: getCa, resultMember: 'ca' },

@@ -3,13 +3,19 @@ import { DAY_MS } from '../../domain/day.ts';
 import { type Bucket, floorTo, limitStates, meanOf } from '../../domain/history/bucket.ts';
 import { retentionOf } from '../../domain/history/retention.ts';
 import { rollupSteps } from '../../domain/history/rollup.ts';
-import { MAX_PROPERTY_LENGTH, type Sample, type StoredReport, seriesPathOf } from '../../domain/history/sample.ts';
+import {
+  MAX_PROPERTY_LENGTH,
+  type Sample,
+  type SeriesPath,
+  type StoredReport,
+  seriesPathOf,
+} from '../../domain/history/sample.ts';
 import { chooseStep, rollupFor } from '../../domain/history/step.ts';
 import { readStep } from '../../domain/history/step-length.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
-import type { EpochMs, Milliseconds } from '../../domain/values.ts';
+import type { EpochMs, Milliseconds, Uuid } from '../../domain/values.ts';
 import { MAX_DEVICE_SKEW_MS } from '../../store/contract/history.ts';
 import { idOf, isoTime, timeInput } from '../inputs.ts';
 import { type Answer, type Caller, operation, type Services, tenantOf } from '../operation.ts';
@@ -86,12 +92,14 @@ const history = z
   })
   .meta({ id: 'DeviceHistory' });
 
+export const propertyPath = z.string().min(1).max(MAX_PROPERTY_LENGTH).meta({
+  description:
+    'The path of a property of the state, as `climate.temperature`; a dot in a name is written `\\.`. `$telemetry.rssi` is what heartbeats report, and a dollar sign at the start of a name is written `\\$`',
+});
+
 const input = z.strictObject({
   id: idOf('device'),
-  property: z.string().min(1).max(MAX_PROPERTY_LENGTH).meta({
-    description:
-      'The path of a property of the state, as `climate.temperature`; a dot in a name is written `\\.`. `$telemetry.rssi` is what heartbeats report, and a dollar sign at the start of a name is written `\\$`',
-  }),
+  property: propertyPath,
   from: timeInput.optional().meta({ description: 'Default: 24 hours before `to`, or before now if that is earlier' }),
   to: timeInput.optional().meta({
     description: 'Exclusive. Default, and at most: ten minutes from now, as the clock of a device may be ahead',
@@ -140,11 +148,8 @@ export const getDeviceHistory = operation({
     if (!shown.ok) return shown;
     const range = await rangeOf(services, caller, given);
     if (!range.ok) return range;
-    if (seriesPathOf(given.property) === null)
-      return invalid(
-        'property',
-        'is not a path: only $telemetry begins with $; put a backslash before it in other names',
-      );
+    const path = pathOf(given.property);
+    if (!path.ok) return path;
     const { step } = range.value;
     const { property } = given;
     const request = { tenantId: tenantOf(caller), deviceId: given.id, property, pending: pendingOf(found.value) };
@@ -154,8 +159,16 @@ export const getDeviceHistory = operation({
   },
 });
 
+/** Where the values of a property are. */
+export function pathOf(property: string): Outcome<SeriesPath> {
+  const path = seriesPathOf(property);
+  return path === null
+    ? invalid('property', 'is not a path: only $telemetry begins with $; put a backslash before it in other names')
+    : done(path);
+}
+
 /** Telemetry that waits for the next commit of its device. */
-const pendingOf = ({ snapshot }: CommittedDevice): StoredReport[] =>
+export const pendingOf = ({ snapshot }: CommittedDevice): StoredReport[] =>
   snapshot.context.live.samples.pending.map(([at, time, sequence, telemetry]) => [at, time, sequence, {}, telemetry]);
 
 type HistoryAnswer = Outcome<Answer<{ history: z.infer<typeof history> }>>;
@@ -181,9 +194,7 @@ async function rangeOf(
   const to = given.to === undefined ? latest : Math.min(Date.parse(given.to), latest);
   const from = given.from === undefined ? Math.min(to, now) - DEFAULT_RANGE_MS : Date.parse(given.from);
   if (from < 0 || from >= to) return invalid('from', 'must be before `to` and not in the future, and not before 1970');
-  const tier = await tierOf(services, tenantOf(caller));
-  const days = retentionOf(services.settings.historyRetention, tier);
-  const samplesFrom = now - days.samples * DAY_MS;
+  const { samplesFrom, rollupsFrom } = await retainedHistory(services, tenantOf(caller), now);
   const step = given.step ?? chooseStep(from, to, samplesFrom);
   if (step === 'raw' || step === 'changes')
     return done({ from: Math.min(Math.max(from, samplesFrom), to), to, now, step });
@@ -195,10 +206,20 @@ async function rangeOf(
     return invalid('step', 'must be a multiple of a minute for a range of over two days');
   if (rollup !== null && (to - from) / rollupSteps[rollup] > MAX_ROLLUPS)
     return invalid('step', 'must be a multiple of 15m, 1h or 1d for a range of this length');
-  const retained = isSampled ? samplesFrom : now - days.rollups * DAY_MS;
+  const retained = isSampled ? samplesFrom : rollupsFrom;
   // A stored interval cannot be divided.
   const end = floorTo(to + length - 1, length);
   return done({ from: floorTo(Math.min(Math.max(from, retained), end - length), length), to: end, now, step });
+}
+
+/** The times from which on the tenant can read samples and roll-ups. */
+export async function retainedHistory(
+  services: Pick<Services, 'actors' | 'settings'>,
+  tenantId: Uuid,
+  now: EpochMs,
+): Promise<{ samplesFrom: EpochMs; rollupsFrom: EpochMs }> {
+  const days = retentionOf(services.settings.historyRetention, await tierOf(services, tenantId));
+  return { samplesFrom: now - days.samples * DAY_MS, rollupsFrom: now - days.rollups * DAY_MS };
 }
 
 const invalid = (path: string, message: string) =>

@@ -23,12 +23,16 @@ const BYTES_PER_TURN = 128 * 1024;
 /** Days that one statement reads at most: all their compressed samples are in memory. */
 const MAX_READ_DAYS = 7;
 
-export interface SeriesRequest {
+/** The series of a property. */
+export interface SeriesRef {
   tenantId: Uuid;
   deviceId: Uuid;
   property: string;
   /** Reports of the device that wait in memory for its next commit. */
   pending?: readonly StoredReport[];
+}
+
+export interface SeriesRequest extends SeriesRef {
   from: EpochMs;
   /** Exclusive. */
   to: EpochMs;
@@ -106,9 +110,9 @@ const BEING_COMPACTED = refuse(
 );
 
 /** `source` null: samples. */
-async function readSeries(
+export async function readSeries(
   { store }: Pick<Services, 'store'>,
-  { tenantId, deviceId, property, pending = [] }: SeriesRequest,
+  { tenantId, deviceId, property, pending = [] }: SeriesRef,
   range: SeriesRange,
   source: RollupStep | null,
 ): Promise<Outcome<SeriesDays>> {
@@ -165,7 +169,7 @@ interface SeriesParts {
 }
 
 /** The series of a property as of one moment, by day. Each day is decoded on its own, to limit the memory of a read. */
-class SeriesDays {
+export class SeriesDays {
   /** The days with samples, in their order: those of the range after the last one before it. */
   readonly days: readonly number[];
   readonly #parts: SeriesParts;

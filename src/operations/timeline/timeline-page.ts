@@ -41,7 +41,7 @@ export interface TimelineRequest {
 }
 
 /** A plan shows commands, and restricted keys see no plans. */
-const mayReadPlans = ({ scopes, restriction }: Caller): boolean =>
+export const mayReadPlans = ({ scopes, restriction }: Caller): boolean =>
   restriction === undefined && allowsScope(scopes, 'read:plans');
 
 const isReadable = (caller: Caller, kind: TimelineKind): boolean => {

@@ -27,6 +27,22 @@ export interface TimelineDecision extends TimelineCommand {
   decision: JournalEntry;
 }
 
+/** A report that may have been caused by one of these commands. */
+export interface CausedReport {
+  commandIds: readonly Uuid[];
+  sequence: number;
+  receivedAt: EpochMs;
+}
+
+/** A command's journal entry of a report: its ack had the state, or the state was compared with the expected one. */
+export interface ReportEntry {
+  commandId: Uuid;
+  entry: JournalEntry;
+}
+
+/** A command receives a report after its device; its clock may have been set back, and its message may be delivered late. */
+export const REPORT_ENTRY_MS = { before: 60_000, after: 3_600_000 } as const;
+
 export interface TimelinePart<Entry extends EntryPosition> {
   /** At most one more than `limit`, newest first. */
   entries: Entry[];
@@ -43,6 +59,8 @@ export interface TimelineStore {
   ): Promise<TimelinePart<TimelineCommand>>;
   /** Confirmed, refused, cancelled and expired ones, without dry runs of actions that need no confirmation that expired. */
   decisions(tenantId: Uuid, range: TimelineRange): Promise<TimelinePart<TimelineDecision>>;
+  /** The entries of the report in the journals of the commands, oldest first. */
+  reportEntries(tenantId: Uuid, report: CausedReport): Promise<ReportEntry[]>;
 }
 
 /** The most commands that one page examines: of one device, and of all devices but for the minimum of each. */

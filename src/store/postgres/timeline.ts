@@ -7,10 +7,18 @@ import {
   examinedOfEach,
   LATEST_DECISION_MS,
   middleOf,
+  REPORT_ENTRY_MS,
   type TimelineRange,
   type TimelineStore,
 } from '../contract/timeline.ts';
-import { type ActorRow, actorColumns, storedActor } from './actors.ts';
+import {
+  type ActorRow,
+  actorColumns,
+  type JournalColumns,
+  journalColumns,
+  journalEntry,
+  storedActor,
+} from './actors.ts';
 import { type Database, idArray, type SqlValue } from './database.ts';
 
 /*
@@ -144,5 +152,22 @@ export const timelineStore = (database: Database): TimelineStore => ({
         },
       }));
     return { entries: entries.sort(newestFirst), edge: decisionEdgeIn(rows) };
+  },
+
+  async reportEntries(tenantId, { commandIds, sequence, receivedAt }) {
+    if (commandIds.length === 0) return [];
+    const rows = await database.read<JournalColumns & { id: Uuid }>({
+      name: 'timeline_report_entries',
+      scope: { tenantId },
+      text: `select id, ${journalColumns} from journal
+        where id = any($2::uuid[]) and kind = 'command' and tenant_id = $1 and at between $4 and $5
+          and event in ('ack.received', 'state.observed') and data ->> 'sequence_number' = $3
+        order by at, id, version`,
+      values: [
+        ...[tenantId, idArray(commandIds), String(sequence)],
+        ...[receivedAt - REPORT_ENTRY_MS.before, receivedAt + REPORT_ENTRY_MS.after],
+      ],
+    });
+    return rows.map(({ id, ...columns }) => ({ commandId: id, entry: journalEntry(columns) }));
   },
 });

@@ -86,7 +86,7 @@ describe('a POST', () => {
     expect([status, body.id, body.result.structuredContent.user.role]).toEqual([200, 7, 'owner']);
     expect(headers.get('mcp-session-id')).toBeNull();
     expect(headers.get('x-api-version')).toBe('1');
-    expect((await sendRequest(rpc('tools/list'))).body.result.tools).toHaveLength(28);
+    expect((await sendRequest(rpc('tools/list'))).body.result.tools).toHaveLength(29);
     const subscribe = await sendRequest(rpc('resources/subscribe', { uri: `twin://homes/${mine.homeId}` }));
     expect(subscribe.body.error.code).toBe(-32602);
   });
@@ -283,7 +283,7 @@ describe('the rate limit', () => {
     const refused = await sendRequest(INITIALIZE);
     expect([refused.status, refused.body.code]).toEqual([429, 'RATE_LIMIT_EXCEEDED']);
     expect(refused.headers.get('mcp-session-id')).toBeNull();
-    expect((await sendRequest(rpc('tools/list'))).body.result.tools).toHaveLength(28);
+    expect((await sendRequest(rpc('tools/list'))).body.result.tools).toHaveLength(29);
   });
 
   it('counts anonymous requests by address, and failed sign-ins too', async () => {

@@ -106,7 +106,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     defaultTier: 'free',
     rateLimits: { free: parts.requestsPerMinute },
     ...{ credentialRateLimits: {}, addressRateLimit: 0, quotas: defaultQuotas },
-    ...{ historyRetention: defaultHistoryRetention, historyBytes: null },
+    ...{ historyRetention: defaultHistoryRetention, historyBytes: null, commandRetentionDays: 90 },
     cloudPublicKeys: [],
     changelog: [],
   };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { SYSTEM, type Uuid } from '../../../src/domain/values.ts';
+import { type JsonObject, SYSTEM, type Uuid } from '../../../src/domain/values.ts';
 import { type EntryPosition, entryPage, startPosition } from '../../../src/store/contract/entry-page.ts';
 import {
   decisionEdge,
@@ -73,6 +73,38 @@ eachStore('the timeline', (backend) => {
   const timeline = () => backend().store.timeline;
   const commitAll = (...commits: ActorCommit[]) => backend().store.actors.commit(commits);
   const idsOf = (entries: readonly EntryPosition[]) => entries.map(({ id }) => id);
+
+  it('has the journal entries of a report, of its commands and tenant and near its time', async () => {
+    const [tenantId, deviceId] = [newId(), newId()];
+    const entry = (version: number, at: number, event: string, data: JsonObject | null) => ({
+      ...{ version, at, by: SYSTEM, event, from: null, to: { lifecycle: 'succeeded' }, data },
+    });
+    const withJournal = (journal: ActorCommit['journal']): ActorCommit => ({
+      ...command({ tenantId, deviceId, at: START }),
+      journal,
+    });
+    const one = withJournal([
+      entry(1, START + 2, 'ack.received', { word: 'succeeded', sequence_number: 7 }),
+      entry(2, START + 1, 'state.observed', { matches: true, sequence_number: 7 }),
+      entry(3, START + 3, 'state.observed', { matches: true, sequence_number: 8 }),
+    ]);
+    const other = withJournal([
+      entry(1, START + 3, 'ack.received', { word: 'accepted' }),
+      entry(2, START + 86_400_000, 'ack.received', { word: 'succeeded', sequence_number: 7 }),
+      entry(3, START + 4, 'request', { sequence_number: 7 }),
+    ]);
+    const unasked = withJournal([entry(3, START, 'ack.received', { sequence_number: 7 })]);
+    await commitAll(one, other, unasked);
+    const report = { commandIds: [one.ref.id, other.ref.id], sequence: 7, receivedAt: START };
+    const found = await timeline().reportEntries(tenantId, report);
+    expect(found.map(({ commandId, entry: { event } }) => [commandId, event])).toEqual([
+      [one.ref.id, 'state.observed'],
+      [one.ref.id, 'ack.received'],
+    ]);
+    expect(found[0]?.entry).toMatchObject({ version: 2, at: START + 1, data: { matches: true } });
+    expect(await timeline().reportEntries(newId(), report)).toEqual([]);
+    expect(await timeline().reportEntries(tenantId, { ...report, commandIds: [] })).toEqual([]);
+  });
 
   it('has the commands of several devices of a tenant, newest first, from a time and before a position', async () => {
     const [tenantId, one, other, third] = [newId(), newId(), newId(), newId()];

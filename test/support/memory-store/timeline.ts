@@ -1,12 +1,15 @@
 import type { EpochMs, JsonObject, Uuid } from '../../../src/domain/values.ts';
 import { type EntryPosition, isNewer, newestFirst } from '../../../src/store/contract/entry-page.ts';
 import {
+  type CausedReport,
   type CommandGroup,
   decisionEdge,
   examinedDecisionsOfEach,
   examinedOfEach,
   LATEST_DECISION_MS,
   middleOf,
+  REPORT_ENTRY_MS,
+  type ReportEntry,
   type TimelineCommand,
   type TimelineDecision,
   type TimelinePart,
@@ -95,7 +98,27 @@ function decisions(tables: Tables, tenantId: Uuid, range: TimelineRange): Timeli
   return { entries, edge: edge && middle && decisionEdge(middle, edge) };
 }
 
+function reportEntries(
+  tables: Tables,
+  tenantId: Uuid,
+  { commandIds, sequence, receivedAt }: CausedReport,
+): ReportEntry[] {
+  const rows = commandIds.flatMap((commandId) =>
+    (tables.journal.get(actorKey({ kind: 'command', id: commandId })) ?? []).map((row) => ({ commandId, row })),
+  );
+  const from = receivedAt - REPORT_ENTRY_MS.before;
+  const to = receivedAt + REPORT_ENTRY_MS.after;
+  return rows
+    .filter(({ row }) => row.tenantId === tenantId && row.at >= from && row.at <= to)
+    .filter(({ row: { event, data } }) => isOfReport(event) && data?.sequence_number === sequence)
+    .sort(({ row: a }, { row: b }) => a.at - b.at || a.version - b.version)
+    .map(({ commandId, row }) => ({ commandId, entry: journalEntry(row) }));
+}
+
+const isOfReport = (event: string): boolean => event === 'ack.received' || event === 'state.observed';
+
 export const timelineStore = (session: Session): TimelineStore => ({
   commands: (tenantId, groups, range) => session.read('timeline.commands', [tenantId, groups, range], commands),
   decisions: (tenantId, range) => session.read('timeline.decisions', [tenantId, range], decisions),
+  reportEntries: (tenantId, report) => session.read('timeline.reportEntries', [tenantId, report], reportEntries),
 });

@@ -4,7 +4,7 @@ import { commandTools } from './command-tools.ts';
 import { historyTools } from './history-tools.ts';
 import { planTools } from './plan-tools.ts';
 import { discoveryTools, firmwareTools, observabilityTools, otherReadTools } from './read-tools.ts';
-import { getTimeline } from './timeline-tool.ts';
+import { explainValueTool, getTimeline } from './timeline-tool.ts';
 import type { McpTool } from './tool.ts';
 import { managementTools, otherWriteTools, provisioningTools } from './write-tools.ts';
 
@@ -13,6 +13,7 @@ export const tools: readonly McpTool[] = [
   ...observabilityTools,
   getTimeline,
   ...historyTools,
+  explainValueTool,
   ...discoveryTools,
   ...commandTools,
   ...provisioningTools,

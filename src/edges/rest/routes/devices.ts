@@ -5,6 +5,7 @@ import { registerDevice } from '../../../operations/devices/device-registration.
 import { deleteDevice, getDevice, listDevices, patchDevice } from '../../../operations/devices/devices.ts';
 import { listTags } from '../../../operations/devices/tags.ts';
 import { getDeviceTimeline } from '../../../operations/timeline/timeline.ts';
+import { explainValue } from '../../../operations/timeline/value-explanation.ts';
 import type { Route } from '../route.ts';
 
 export const deviceRoutes: Route[] = [
@@ -15,6 +16,7 @@ export const deviceRoutes: Route[] = [
   { method: 'GET', path: '/devices/{id}/activity', operation: getDeviceActivity, success: 200 },
   { method: 'GET', path: '/devices/{id}/history', operation: getDeviceHistory, success: 200 },
   { method: 'GET', path: '/devices/{id}/timeline', operation: getDeviceTimeline, success: 200 },
+  { method: 'GET', path: '/devices/{id}/why', operation: explainValue, success: 200 },
   { method: 'PATCH', path: '/devices/{id}', operation: patchDevice, success: 200 },
   { method: 'DELETE', path: '/devices/{id}', operation: deleteDevice, success: 204 },
   { method: 'POST', path: '/device/{id}/rotate-secret', operation: rotateSecret, success: 200 },

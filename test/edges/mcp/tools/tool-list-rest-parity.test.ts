@@ -115,6 +115,15 @@ const rows: Row[] = [
     shows: () => ({ from: 'a time', to: 'a time', step: '30m', series: [], left_out: [], next_cursor: null }),
   },
   {
+    tool: 'explain_value',
+    args: ({ deviceId }) => ({ device_id: deviceId, property: 'on', at: '2026-03-01T12:00:00Z' }),
+    rest: ({ device_id, ...more }) => ['GET', `/devices/${device_id}/why${query(more)}`],
+    refused: {
+      NOT_FOUND: { device_id: NOWHERE, property: 'on' },
+      VALIDATION_FAILED: { device_id: NOWHERE, property: '' },
+    },
+  },
+  {
     tool: 'get_command_status',
     args: ({ commandId }) => ({ command_id: commandId }),
     rest: ({ command_id }) => ['GET', `/commands/${command_id}`],

@@ -34,5 +34,6 @@ describe('every tool', () => {
     const common = ['from', 'to', 'points', 'limit', 'cursor'];
     expect(argumentsOf('get_device_history')).toEqual(['device_id', 'property', ...common]);
     expect(argumentsOf('get_home_history')).toEqual(['home_id', 'room_id', 'property', ...common]);
+    expect(argumentsOf('explain_value')).toEqual(['device_id', 'property', 'at']);
   });
 });

@@ -10,7 +10,7 @@ import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../
 /** In the order of the specification's table. */
 const NAMES = [
   ...['get_device_state', 'get_device_capabilities', 'get_device_command_history', 'get_command_status'],
-  ...['get_timeline', 'get_device_history', 'get_home_history'],
+  ...['get_timeline', 'get_device_history', 'get_home_history', 'explain_value'],
   ...['list_devices', 'get_device_detail', 'list_homes', 'list_rooms', 'list_groups'],
   ...['execute_proto_command', 'confirm_proto_command', 'provision_device', 'decommission_device'],
   ...['setup_home', 'create_device_group', 'add_devices_to_group'],
