@@ -14,6 +14,7 @@ import { type NameOf, type UnitOf, Value } from '../ui/values.tsx';
 import type { DeviceRecord } from './device-name.tsx';
 import { stateNames, stateUnits } from './device-units.ts';
 import { type ManifestRecord, manifestPath } from './manifest.tsx';
+import { Why } from './why.tsx';
 
 export type Activity = ResponseBody<typeof getDeviceActivity>['activity'];
 
@@ -73,7 +74,10 @@ function Property({ id, name, value, points, activity, unitOf, nameOf, revoked }
       <th scope="row">{nameOf(name, name)}</th>
       <td>
         <div className="value-and-trend">
-          <Value of={value} path={name} unitOf={unitOf} nameOf={nameOf} />
+          <div>
+            <Value of={value} path={name} unitOf={unitOf} nameOf={nameOf} />
+            <Why deviceId={id} label={nameOf(name, name)} {...{ name, value }} />
+          </div>
           <PropertyTrend deviceId={id} {...{ name, value, points }} />
         </div>
       </td>
