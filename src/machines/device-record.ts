@@ -217,6 +217,10 @@ function note(
         actions: event.manifest.capabilities.map((one) => one.action),
         ...changeIn(event),
       };
+    case 'history.import': {
+      const times = event.reports.map(({ deviceAt }) => deviceAt).sort((one, other) => one - other);
+      return { reports: times.length, from: iso(times[0] ?? 0), to: iso(times.at(-1) ?? 0) };
+    }
     case 'graceOver':
       return { key_version: before?.fixed.grace?.keyVersion ?? null };
     case 'presence.lost':
@@ -240,7 +244,8 @@ function journal(
   before: Snapshot<DeviceContext> | null,
   after: Snapshot<DeviceContext>,
 ): JournalNote | null {
-  if (before === after) return null;
+  // An import changes the history alone.
+  if (before === after && event.type !== 'history.import') return null;
   const data = note(causeOf<DeviceEvent, DeviceDelay>(event), before?.context, after.context);
   return data && { data };
 }

@@ -8,7 +8,7 @@ import { telemetryFields } from '../domain/telemetry.ts';
 import { applyReport, contains } from '../domain/twin.ts';
 import type { EpochMs, JsonObject } from '../domain/values.ts';
 import { changeFixed, changeLive, type Decision, emit } from './decision.ts';
-import { sampleReport, sampleTelemetry } from './device-samples.ts';
+import { importedSamples, sampleReport, sampleTelemetry } from './device-samples.ts';
 import type { DeviceContext, DeviceEvent, MessageHeader, VerificationWatch } from './device-types.ts';
 import type { ActorMessage, ActorRef, Output } from './outputs.ts';
 import { applyLateReport, orderAfter, type ReportOrder, recordReport, unsupersededPart } from './report-order.ts';
@@ -216,6 +216,18 @@ function applyStateReport(
   const reported = { at, bytes, order: order && recordReport(order, report, full, sequence) };
   // Without `changeLive`, which takes 0.1 µs longer, of 1.9 µs for a report.
   return { changes: { live: { ...context.live, state, stateVersion, reported, replay, samples } }, outputs };
+}
+
+/** Adds reports to the history alone. */
+export function importHistory(
+  context: DeviceContext,
+  { at, reports }: DeviceEventOf<'history.import'>,
+): Decision<DeviceContext> {
+  const { id: deviceId, tenantId } = context.fixed;
+  return {
+    changes: null,
+    outputs: [...importedSamples(context, at, reports), { type: 'history.imported', tenantId, deviceId }],
+  };
 }
 
 /** Always reports a match, but a mismatch only once, which is enough to distinguish it from a missing report. */

@@ -1,9 +1,9 @@
 import { DAY_MS, dayOf } from '../domain/day.ts';
-import { type HistoryRule, keptPart, type ReportPosition } from '../domain/history/rules.ts';
-import { forEachLeaf, untimedReport } from '../domain/history/sample.ts';
+import { type HistoryRule, keptPart, NOTHING_KEPT, type ReportPosition } from '../domain/history/rules.ts';
+import { forEachLeaf, IMPORTED_SEQUENCE, untimedReport } from '../domain/history/sample.ts';
 import { type JsonSpan, spanLength } from '../domain/json/span.ts';
 import type { EpochMs, JsonObject, Milliseconds } from '../domain/values.ts';
-import type { DeviceContext, DeviceSamples } from './device-types.ts';
+import type { DeviceContext, DeviceSamples, ImportedReport } from './device-types.ts';
 import type { Output, SamplesOutput } from './outputs.ts';
 
 // The samples that a device's reports and its telemetry leave in its history (docs/decisions/0067 and 0071).
@@ -80,6 +80,22 @@ export function storePending(samples: DeviceSamples, { limit }: Pick<Reported, '
   }
   return { samples: after, outputs };
 }
+
+/**
+ * Reports from before the registration. As of late reports, only what the rules leave out at all is not stored. The bytes of
+ * the day limit what the device sends.
+ */
+export const importedSamples = (
+  { fixed: { history } }: DeviceContext,
+  at: EpochMs,
+  reports: readonly ImportedReport[],
+): Output[] =>
+  reports.flatMap(({ deviceAt, state }) => {
+    const part = history === undefined ? state : keptPart(state, history, NOTHING_KEPT, 'late').part;
+    if (isEmpty(part)) return [];
+    const text = JSON.stringify(part);
+    return [samplesOf({ at, deviceAt, sequence: IMPORTED_SEQUENCE, text, isTelemetry: false })];
+  });
 
 /** When reports are stored again; null if they are now. */
 export const pausedUntil = ({ day, isFull }: DeviceSamples, now: EpochMs): EpochMs | null =>

@@ -127,6 +127,12 @@ interface NewManifest {
   change?: AppliedChange;
 }
 
+/** A report of the time before the registration. */
+export interface ImportedReport {
+  deviceAt: EpochMs;
+  state: JsonObject;
+}
+
 interface Confirmed {
   /** The confirmed change request, if the policy requires a confirmation. */
   change?: AppliedChange;
@@ -170,6 +176,8 @@ export type DeviceEvent =
   /** Refused with `CONFLICT` if the device already has a tenant manifest. */
   | (Base & { type: 'manifest.register' } & NewManifest)
   | (Base & { type: 'manifest.update' } & NewManifest)
+  /** Reports from before the registration, for the history alone: the twin stays as it is. */
+  | (Base & { type: 'history.import'; reports: readonly ImportedReport[] })
   /** Three heartbeat intervals without a message, or the end of the session. */
   | (Base & { type: 'presence.lost' })
   | (Base & { type: 'heartbeat.received'; header: MessageHeader; telemetry?: Telemetry; battery?: number })

@@ -147,6 +147,8 @@ export type VolatileOutput =
       sequence: number;
       at: EpochMs;
     }
+  /** Reports of the time before the registration were stored. */
+  | { type: 'history.imported'; tenantId: Uuid; deviceId: Uuid }
   | { type: 'device.presence'; tenantId: Uuid; deviceId: Uuid; online: boolean; at: EpochMs }
   /** A fresh `hello` or `heartbeat` reported this. `battery`: percent. */
   | {
@@ -254,6 +256,7 @@ const outputKinds = {
   'member.bind': 'row',
   'samples.put': 'samples',
   'device.state': 'volatile',
+  'history.imported': 'volatile',
   'device.presence': 'volatile',
   'device.telemetry': 'volatile',
   'samples.dropped': 'volatile',

@@ -82,6 +82,7 @@ export class ActiveService {
       const bytes = reportText === undefined ? Buffer.byteLength(JSON.stringify(report)) : spanLength(reportText);
       this.#compaction.recordReport(deviceId, tenantId, bytes);
     });
+    actors.subscribe('history.imported', ({ deviceId, tenantId }) => this.#compaction.recordImport(deviceId, tenantId));
     this.#history = new HistoryUpkeep({
       ...{ history: store.history, compaction: this.#compaction, retention: config.historyRetention },
       ...{ clock, log, isLeader, timing: core.limits.history },

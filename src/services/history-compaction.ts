@@ -35,6 +35,8 @@ interface UncompactedReports {
   tenantId: Uuid;
   count: number;
   bytes: number;
+  /** Complete days are merged, too. */
+  isImport: boolean;
 }
 
 /** The bytes of a device and day, its number of properties or samples, or samples of a day whose others have expired. */
@@ -114,11 +116,19 @@ export class HistoryCompaction {
   recordReport(deviceId: Uuid, tenantId: Uuid, bytes: number): void {
     const entry = this.#reports.get(deviceId);
     if (entry === undefined) {
-      this.#reports.set(deviceId, { tenantId, count: 1, bytes });
+      this.#reports.set(deviceId, { tenantId, count: 1, bytes, isImport: false });
       return;
     }
     entry.count += 1;
     entry.bytes += bytes;
+  }
+
+  /**
+   * The device is compacted in the next minute, and its complete days are merged: imported samples may be of days that
+   * expire soon, or of which only roll-ups are kept.
+   */
+  recordImport(deviceId: Uuid, tenantId: Uuid): void {
+    this.#setDue(deviceId, tenantId, true);
   }
 
   /** The compaction of the current device is the last one. */
@@ -129,17 +139,21 @@ export class HistoryCompaction {
   /** Compacts the devices with many reports, or large ones, of which a read accepts `MAX_TAIL_BYTES`. */
   async compactBusy(): Promise<void> {
     const due = [...this.#reports].filter(([, reports]) => this.#isDue(reports));
-    for (const [deviceId, { tenantId }] of due) {
+    for (const [deviceId, { tenantId, isImport }] of due) {
       if (this.#stopped) return;
       // A sweep may merge its days for a minute. It remains due.
       if (this.#locks.isHeld(deviceId)) continue;
       this.#reports.delete(deviceId);
       if (!this.#owns(tenantId)) continue;
       try {
-        await this.#attempt(deviceId, () => this.#compactReports(deviceId, tenantId));
+        const isDone = await this.#attempt(deviceId, () =>
+          isImport ? this.#compactImport(deviceId, tenantId) : this.#compactReports(deviceId, tenantId),
+        );
+        if (isImport && !isDone) this.recordImport(deviceId, tenantId);
       } catch (error) {
         // The store is not available. Behind the others, in case it is not for this device alone.
-        this.#setDue(deviceId, tenantId);
+        if (isImport) this.recordImport(deviceId, tenantId);
+        else this.#setDue(deviceId, tenantId);
         throw error;
       }
     }
@@ -241,6 +255,12 @@ export class HistoryCompaction {
     return true;
   }
 
+  async #compactImport(deviceId: Uuid, tenantId: Uuid): Promise<boolean> {
+    if (!(await this.#compactReports(deviceId, tenantId))) return false;
+    await this.#merge.mergeDays(deviceId, tenantId, dayOf(this.#parts.clock.now() - MAX_DEVICE_SKEW_MS));
+    return true;
+  }
+
   /** False if some reports remain; the device is due in the next minute then. */
   async #compactReports(deviceId: Uuid, tenantId: Uuid): Promise<boolean> {
     const { history } = this.#parts.store;
@@ -271,8 +291,9 @@ export class HistoryCompaction {
     return false;
   }
 
-  #setDue(deviceId: Uuid, tenantId: Uuid): void {
-    this.#reports.set(deviceId, { tenantId, count: this.#limits.dueReports, bytes: 0 });
+  /** Reports of an import may have come since. */
+  #setDue(deviceId: Uuid, tenantId: Uuid, isImport = this.#reports.get(deviceId)?.isImport ?? false): void {
+    this.#reports.set(deviceId, { tenantId, count: this.#limits.dueReports, bytes: 0, isImport });
   }
 }
 

@@ -4,6 +4,9 @@ import type { Row } from './endpoint.ts';
 const light = { category: 'light', capabilities: [{ action: 'turn_on' }, { action: 'turn_off' }] };
 
 // Specification §4, device, command and manifest endpoints; contract §4, §5 and §6.
+/** Of the test, whose clock starts at the current time. */
+const yesterday = (): string => new Date(Date.now() - 86_400_000).toISOString();
+
 export const deviceRows: readonly Row[] = [
   {
     ...{ method: 'POST', path: '/device/register', role: 'admin', scope: 'write:devices', status: 201 },
@@ -41,6 +44,20 @@ export const deviceRows: readonly Row[] = [
     request: async (world) => ({ path: `/devices/${await world.device()}/history?property=level` }),
     refusals: {
       VALIDATION_FAILED: async (world) => ({ path: `/devices/${await world.device()}/history?property=level&step=1x` }),
+    },
+  },
+  {
+    ...{ method: 'POST', path: '/devices/{id}/history', role: 'admin', scope: 'write:devices', status: 200 },
+    request: async (world) => ({
+      path: `/devices/${await world.device()}/history`,
+      body: { reports: [{ at: yesterday(), state: { level: 1 } }] },
+    }),
+    refusals: {
+      VALIDATION_FAILED: async (world) => ({ path: `/devices/${await world.device()}/history`, body: { reports: [] } }),
+      DEVICE_REVOKED: async (world) => ({
+        path: `/devices/${await world.revoked()}/history`,
+        body: { reports: [{ at: yesterday(), state: { level: 1 } }] },
+      }),
     },
   },
   {

@@ -116,6 +116,12 @@ const moves: fc.Arbitrary<Move> = fc.oneof(
       return (at) => ({ type: 'patch', at, changes });
     }),
   },
+  {
+    weight: 1,
+    arbitrary: fc.constant<Move>((at) => ({
+      ...{ type: 'history.import', at, by: other, reports: [{ deviceAt: T0 - HOUR, state: { level: 1 } }] },
+    })),
+  },
   // A timer of an earlier rotation that has already been fired.
   { weight: 1, arbitrary: fc.constant<Move>((at) => ({ type: GRACE_OVER, at }) as never) },
 );

@@ -36,6 +36,7 @@ const events: Readonly<Record<ActorKind, Readonly<Record<string, string>>>> = {
     delete: 'Deleted',
     'heartbeat.received': 'Heartbeat',
     'hello.received': 'Device signed in',
+    'history.import': 'History imported',
     'manifest.register': 'Manifest registered',
     'manifest.update': 'Manifest updated',
     'message.rejected': 'Message of the device rejected',

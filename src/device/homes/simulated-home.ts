@@ -12,10 +12,13 @@ export function createSimulatedHome(world: SimulationEnvironment): SimulatedDevi
   return deviceFactories.map((simulate) => simulate(world));
 }
 
+/** The n-th device of the home in another environment. */
+export const createHomeDevice = (world: SimulationEnvironment, n: number): SimulatedDevice =>
+  (deviceFactories[n % deviceFactories.length] as (typeof deviceFactories)[number])(world);
+
 /** The n-th device of a simulation; the kinds alternate. */
 export function createSimulatedDevice(world: SimulationEnvironment, n: number): SimulatedDevice {
-  const simulate = deviceFactories[n % deviceFactories.length] as (typeof deviceFactories)[number];
-  const device = simulate(world);
+  const device = createHomeDevice(world, n);
   device.name = `${device.name} ${Math.floor(n / deviceFactories.length) + 1}`;
   return device;
 }

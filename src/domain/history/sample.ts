@@ -32,6 +32,9 @@ export const untimedReport = (report: JsonObject): StoredReport => [0, 0, 0, rep
 /** The first name of the paths of telemetry. One of the state that begins with `$` is written with a backslash before it. */
 export const TELEMETRY_ROOT = '$telemetry';
 
+/** The sequence number of imported reports; those of devices begin at 1. */
+export const IMPORTED_SEQUENCE = 0;
+
 /** Longer texts, such as log lines, leave no samples. */
 export const MAX_SAMPLE_TEXT = 64;
 /** Characters of the path of a property. */

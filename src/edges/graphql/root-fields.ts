@@ -39,6 +39,7 @@ import { getDeviceHistory } from '../../operations/devices/device-history.ts';
 import { keyHistory, reinstateDevice, revokeDevice, rotateSecret } from '../../operations/devices/device-keys.ts';
 import { registerDevice } from '../../operations/devices/device-registration.ts';
 import { deleteDevice, getDevice, listDevices, patchDevice } from '../../operations/devices/devices.ts';
+import { importHistory } from '../../operations/devices/history-import.ts';
 import {
   getManifest,
   listCapabilities,
@@ -217,6 +218,7 @@ const changes: readonly (Operation | MutationField)[] = [
   cancelPlan,
   registerDevice,
   patchDevice,
+  importHistory,
   deleteDevice,
   { operation: rotateSecret, typeNames: [null, 'ChangeDryRunRequired'] },
   { operation: revokeDevice, typeNames: [null, 'ChangeDryRunRequired'] },

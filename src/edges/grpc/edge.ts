@@ -235,6 +235,7 @@ const perceptionChanges: Readonly<Record<DeviceEvent['type'], PerceptionChange>>
   delete: 'placement',
   'manifest.register': 'manifest',
   'manifest.update': 'manifest',
+  'history.import': 'nothing',
   'presence.lost': 'nothing',
   'heartbeat.received': 'nothing',
   'hello.received': 'nothing',

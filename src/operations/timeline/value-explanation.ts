@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { SampleValue, SeriesPath } from '../../domain/history/sample.ts';
+import { IMPORTED_SEQUENCE, type SampleValue, type SeriesPath } from '../../domain/history/sample.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done } from '../../domain/refusals.ts';
 import { allowsScope } from '../../domain/scopes.ts';
@@ -36,14 +36,14 @@ const MAX_MEMORIES = 10;
 /** The journal of a command has few entries before the end of its wait for a confirmation. */
 const MAX_JOURNAL = 1_000;
 
-const causeKinds = ['command', 'device', 'unknown'] as const;
+const causeKinds = ['command', 'device', 'import', 'unknown'] as const;
 const hiddenParts = ['commands', 'plans'] as const;
 
 const cause = z
   .object({
     kind: z.enum(causeKinds).meta({
       description:
-        '`command`: a command caused it; `device`: no command is known that could have, so the device reported it by itself; `unknown`: see `text`',
+        '`command`: a command caused it; `device`: no command is known that could have, so the device reported it by itself; `import`: the report is from before the registration and was imported; `unknown`: see `text`',
     }),
     certain: z.boolean().meta({ description: 'False of a command that only probably caused it' }),
     evidence: z.enum(evidences).nullable().meta({
@@ -206,6 +206,10 @@ async function findCause(
 ): Promise<{ cause: Cause; caused: CausedBy | null }> {
   // A `hello` has the sequence number of the message before it, which may be an acknowledgement.
   if (series.from === 'telemetry') return { caused: null, cause: reportedByItself };
+  if (sample?.sequence === IMPORTED_SEQUENCE) {
+    const text = 'The report is from before the registration of the device, and was imported.';
+    return { caused: null, cause: { kind: 'import', certain: true, evidence: null, text } };
+  }
   const receivedAt = sample?.at ?? to;
   const sequence = sample?.sequence ?? null;
   const { cause: caused, isComplete } = await causeOfReport(services, { ...series, value, receivedAt, sequence });

@@ -71,11 +71,15 @@ interface SeriesRow {
   report: string | null;
 }
 
+/** Reports of the days are received until $5, but those from before the registration are imported at any time. */
+const receivedBefore = `case when $3::integer::bigint * ${DAY_MS} < (select created_at from devices where id = $1)
+    then ${Number.MAX_SAFE_INTEGER} else $5::bigint end`;
+
 /** `$6` and `$7`: the first day of parts, and the first time of receipt, that may have samples of the requested days. */
 const seriesQuery = (step: RollupStep | null): string => `with
   tail as materialized (
     select version, body, sum(octet_length(body)) over (order by version) as total from samples
-    where device_id = $1 and version > coalesce(${positionOf}, 0) and at < $5 and at >= $7),
+    where device_id = $1 and version > coalesce(${positionOf}, 0) and at < ${receivedBefore} and at >= $7),
   more as (select exists (select from tail where total > ${MAX_TAIL_BYTES}) as more)
   select 'day' as kind, day, part, ${step === null ? 'body' : rollupColumns[step]} as body, null as report
     from ${step === null ? 'history_segments' : 'history_rollups'}

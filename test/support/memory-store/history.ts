@@ -13,7 +13,7 @@ import {
   type SampleCount,
   type StoredSegment,
 } from '../../../src/store/contract/history.ts';
-import type { Tables } from './database.ts';
+import { actorKey, type Tables } from './database.ts';
 import type { Session } from './session.ts';
 import type { Table } from './table.ts';
 
@@ -226,7 +226,9 @@ export const historyStore = (session: Session): HistoryStore => ({
             : rollups.filter(isInRange).map((row) => ({ ...segmentOf(row), body: row.rollups[step] }));
         const before = rollups.filter(({ day }) => day < from && firstDay < from).at(-1);
         const start = firstDay * DAY_MS - MAX_DEVICE_SKEW_MS;
-        const end = (to + 1) * DAY_MS + MAX_DEVICE_SKEW_MS;
+        const device = tables.actors.get(actorKey({ kind: 'device', id: deviceId }));
+        const isImported = from * DAY_MS < Number(device?.columns.created_at ?? 0);
+        const end = isImported ? Number.MAX_SAFE_INTEGER : (to + 1) * DAY_MS + MAX_DEVICE_SKEW_MS;
         const tail = tailOf(tables, deviceId).filter((row) => isOwn(row) && row.at < end && row.at >= start);
         const complete = tail.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0) <= MAX_TAIL_BYTES;
         return {

@@ -3,6 +3,7 @@ import { getDeviceHistory } from '../../../operations/devices/device-history.ts'
 import { keyHistory, reinstateDevice, revokeDevice, rotateSecret } from '../../../operations/devices/device-keys.ts';
 import { registerDevice } from '../../../operations/devices/device-registration.ts';
 import { deleteDevice, getDevice, listDevices, patchDevice } from '../../../operations/devices/devices.ts';
+import { importHistory } from '../../../operations/devices/history-import.ts';
 import { listTags } from '../../../operations/devices/tags.ts';
 import { getDeviceTimeline } from '../../../operations/timeline/timeline.ts';
 import { explainValue } from '../../../operations/timeline/value-explanation.ts';
@@ -15,6 +16,7 @@ export const deviceRoutes: Route[] = [
   { method: 'GET', path: '/devices/{id}', operation: getDevice, success: 200 },
   { method: 'GET', path: '/devices/{id}/activity', operation: getDeviceActivity, success: 200 },
   { method: 'GET', path: '/devices/{id}/history', operation: getDeviceHistory, success: 200 },
+  { method: 'POST', path: '/devices/{id}/history', operation: importHistory, success: 200 },
   { method: 'GET', path: '/devices/{id}/timeline', operation: getDeviceTimeline, success: 200 },
   { method: 'GET', path: '/devices/{id}/why', operation: explainValue, success: 200 },
   { method: 'PATCH', path: '/devices/{id}', operation: patchDevice, success: 200 },
