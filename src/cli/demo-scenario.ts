@@ -1,6 +1,7 @@
 import type { RunningDevice } from '../device/homes/running-device.ts';
 import { realEnvironment, type SimulationEnvironment } from '../device/homes/simulated-device.ts';
 import { createSimulatedHome } from '../device/homes/simulated-home.ts';
+import { DAY_MS } from '../domain/day.ts';
 import type { JsonObject } from '../domain/values.ts';
 import type { Api, RequestOptions } from './api.ts';
 import { type CommandRecord, type Dispatched, type DryRun, isDryRun } from './commands/device-commands.ts';
@@ -8,7 +9,7 @@ import { killEachProcess } from './demo-failover.ts';
 import { runGoodNightGoal } from './demo-plan.ts';
 import { FailedError } from './errors.ts';
 import type { ServiceGroup } from './service-group.ts';
-import { type RegisteredDevice, registerSimulatedDevice, startDevice } from './simulation.ts';
+import { importPast, type RegisteredDevice, registerSimulatedDevice, startDevice } from './simulation.ts';
 import type { StepReporter } from './step-reporter.ts';
 import { recordUpdates, type UpdateRecorder } from './update-recorder.ts';
 import type { LiveUpdate } from './update-stream.ts';
@@ -46,6 +47,7 @@ export async function runDemoScenario(reporter: StepReporter, context: DemoConte
   const homeId = await reporter.step('tenant', () => registerTenantAndHome(api));
   const recorder = await reporter.step('websocket', () => subscribeToUpdates(context));
   const devices = await reporter.step('devices', () => registerHomeDevices(api, homeId, world));
+  await reporter.step('history', () => importDay(api, devices));
   await reporter.step('online', () => connectDevices(devices, running, recorder, world));
   const [light, lock] = [deviceWithAction(devices, 'set_brightness'), deviceWithAction(devices, 'unlock')];
 
@@ -85,6 +87,15 @@ async function registerHomeDevices(api: Api, homeId: string, world: SimulationEn
     value: devices,
     message: `${devices.length} registered: ${devices.map(({ simulated }) => simulated.name).join(', ')}`,
   };
+}
+
+/** A day of what the devices would have reported, for the charts. */
+async function importDay(api: Api, devices: readonly RegisteredDevice[]) {
+  const imported = await Promise.all(
+    devices.map((device, n) => importPast(api, device, { n, pastMs: DAY_MS, random: Math.random })),
+  );
+  const total = imported.reduce((sum, count) => sum + count, 0);
+  return { value: null, message: `imported ${total} reports of the day before` };
 }
 
 async function connectDevices(

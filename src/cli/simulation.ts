@@ -1,5 +1,6 @@
 import type { RunningDevice } from '../device/homes/running-device.ts';
 import type { SimulatedDevice, SimulationEnvironment } from '../device/homes/simulated-device.ts';
+import { createHomeDevice } from '../device/homes/simulated-home.ts';
 import type { SigningAlg } from '../domain/device-key.ts';
 import type { Milliseconds } from '../domain/values.ts';
 import type { Api } from './api.ts';
@@ -67,6 +68,32 @@ export async function startDevice(
     },
     tickMs,
   );
+}
+
+/** Reports of one request of an import. */
+const IMPORTED_AT_ONCE = 1_000;
+/** Imported reports are at least so much older than the registration. */
+const IMPORT_GAP_MS: Milliseconds = 600_000;
+
+/** Simulates the past of a device, of the kind of the `n`-th one, and imports it into its history. Returns the number of reports. */
+export async function importPast(
+  api: Api,
+  { registration }: RegisteredDevice,
+  { n, pastMs, random }: { n: number; pastMs: Milliseconds; random: () => number },
+): Promise<number> {
+  const path = `/v1/devices/${registration.device_id}`;
+  const options = { retryWhenBusy: true, idempotent: true };
+  const { device } = (await api.request<{ device: { created_at: string } }>('GET', path, options)).body;
+  const to = Date.parse(device.created_at) - IMPORT_GAP_MS;
+  const { simulatePast } = await import('../device/homes/past.ts');
+  const past = await simulatePast({ from: to - pastMs, to, random, create: (world) => createHomeDevice(world, n) });
+  for (let start = 0; start < past.length; start += IMPORTED_AT_ONCE) {
+    const reports = past
+      .slice(start, start + IMPORTED_AT_ONCE)
+      .map(({ at, state }) => ({ at: new Date(at).toISOString(), state }));
+    await api.request('POST', `${path}/history`, { retryWhenBusy: true, body: { reports } });
+  }
+  return past.length;
 }
 
 /** Revokes and deletes a device. */

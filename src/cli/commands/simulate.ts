@@ -4,12 +4,14 @@ import type { RunningDevice } from '../../device/homes/running-device.ts';
 import { realEnvironment, type SimulatedDevice } from '../../device/homes/simulated-device.ts';
 import { createSimulatedDevice } from '../../device/homes/simulated-home.ts';
 import { type SigningAlg, signingAlgs } from '../../domain/device-key.ts';
+import type { Milliseconds } from '../../domain/values.ts';
 import type { Api } from '../api.ts';
 import { collectOption, parseDurationS, parseIntegerBetween, parsePositiveNumber } from '../argument-parsers.ts';
 import { type CliContext, createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
 import { subscribeToInterrupt } from '../signals.ts';
 import {
+  importPast,
   type RegisteredDevice,
   registerSimulatedDevice,
   removeDevice,
@@ -27,12 +29,17 @@ interface SimulateOptions {
   keep?: boolean;
   firmwareKey?: string[];
   for?: number;
+  /** Seconds; `false`: none. */
+  history?: number | false;
 }
 
 const HOME_NAME = 'Simulated home';
 /** Concurrent registrations and removals. */
 const REGISTRATION_CONCURRENCY = 8;
 const DEFAULT_TICK_S = 5;
+/** More devices are a load test, which needs no history. */
+const MAX_DEVICES_WITH_PAST = 50;
+const DAY_S = 86_400;
 const TERMINAL_STATUS_MS = 1_000;
 const STATUS_MS = 10_000;
 
@@ -58,6 +65,12 @@ export function addSimulate(program: Command, io: Io): void {
       'install only firmware that this key has signed: PEM file or base64url; repeatable',
       collectOption,
     )
+    .option(
+      '--history <time>',
+      `import a simulated history of so long, such as 30d; by default a day, for up to ${MAX_DEVICES_WITH_PAST} devices`,
+      parseDurationS,
+    )
+    .option('--no-history', 'import no history')
     .option('--for <time>', 'stop after this time', parseDurationS)
     .addHelpText('after', '\nExample:\n  twinkeep simulate --devices 200 --rate 50 --for 10m')
     .action((options: SimulateOptions, command: Command) => simulate(createCliContext(io, command), options));
@@ -70,22 +83,26 @@ async function simulate(client: CliContext, options: SimulateOptions): Promise<v
   const world = realEnvironment();
   const tickMs = options.rate === undefined ? DEFAULT_TICK_S * 1000 : (options.devices / options.rate) * 1000;
   const homeId = (await client.resolveOption('home', options.home)) ?? (await findOrCreateHome(api));
-  const counts: Counts = { devices: options.devices, online: 0, reports: 0, commands: 0, refused: 0 };
+  const pastMs = pastOf(options);
+  const from = performance.now();
+  const counts: Counts = { devices: options.devices, online: 0, reports: 0, commands: 0, refused: 0, imported: 0 };
   const registeredDevices: RegisteredDevice[] = [];
   const running: RunningDevice[] = [];
   try {
     const bar = await startProgressBar(io, 'registering', options.devices);
     try {
       await runInParallel(
-        Array.from({ length: options.devices }, (_, n) => createSimulatedDevice(world, n)),
+        Array.from({ length: options.devices }, (_, n) => ({ n, simulated: createSimulatedDevice(world, n) })),
         REGISTRATION_CONCURRENCY,
-        async (simulated) => {
+        async ({ n, simulated }) => {
           if (options.rate !== undefined) reportOnEveryTick(simulated, world.random);
           const registered = await registerSimulatedDevice(api, simulated, {
             homeId,
             ...(options.alg !== undefined && { alg: options.alg }),
           });
           registeredDevices.push(registered);
+          if (pastMs !== null)
+            counts.imported += await importPast(api, registered, { n, pastMs, random: world.random });
           const started = await startDevice(registered, world, tickMs, firmwareKeys);
           running.push(started);
           countEvents(started, counts);
@@ -96,6 +113,7 @@ async function simulate(client: CliContext, options: SimulateOptions): Promise<v
     } finally {
       bar.stop();
     }
+    if (counts.imported > 0) io.err(io.errColors.dim(importedText(counts.imported, performance.now() - from)));
     const status = showStatus(client, counts);
     await ending.reached;
     status.end();
@@ -103,6 +121,15 @@ async function simulate(client: CliContext, options: SimulateOptions): Promise<v
     await Promise.all(running.map(({ stop }) => stop()));
     if (!options.keep) await removeDevices(io, api, registeredDevices);
   }
+}
+
+const importedText = (reports: number, ms: Milliseconds): string =>
+  `imported ${reports} reports of the past, registered and connected in ${(ms / 1000).toFixed(1)} s`;
+
+/** The length of the history; null: none. */
+function pastOf({ history, devices }: SimulateOptions): Milliseconds | null {
+  const seconds = history ?? (devices <= MAX_DEVICES_WITH_PAST && DAY_S);
+  return seconds === false ? null : seconds * 1000;
 }
 
 /** Adds the signal strength to every tick, so that each tick sends a report and `--rate` is met. */
@@ -149,6 +176,8 @@ interface Counts {
   reports: number;
   commands: number;
   refused: number;
+  /** Reports of the past. */
+  imported: number;
 }
 
 function countEvents({ device }: RunningDevice, counts: Counts): void {
