@@ -204,7 +204,11 @@ describe('a home on the command line', () => {
     const simulated = await simulation.ended;
     expect(simulated.code).toBe(0);
     const lines = simulated.stdout.trim().split('\n');
-    expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({ devices: 5, refused: 0, commands: 2 });
+    const last = JSON.parse(lines.at(-1) ?? '');
+    expect(last).toMatchObject({ devices: 5, refused: 0, commands: 2 });
+    // The thermostat and the sensor measure all day.
+    expect(last.imported).toBeGreaterThan(400);
+    expect(simulated.stderr).toContain(`imported ${last.imported} reports of the past`);
     expect((await json<List>('devices')).devices.map(({ id }) => id)).toEqual([registered.device_id]);
 
     expect((await here('devices', 'delete', registered.device_id)).code).toBe(1);

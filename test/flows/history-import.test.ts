@@ -62,6 +62,8 @@ describe('reports from before the registration', () => {
       ...Array.from({ length: 8 }, () => ({ count: 0, states: [{ state: true, ms: HOUR }] })),
     ]);
     const why = await owner.get(`/v1/devices/${id}/why?property=level`);
+    const expired = await owner.get(`/v1/devices/${id}/why?property=level&at=${iso(noon + 2 * HOUR)}`);
+    expect(expired.body.explanation).toMatchObject({ value: 2, received_at: null, cause: { kind: 'import' } });
     expect(why.body.explanation).toMatchObject({ value: 9, value_before: 3, cause: { kind: 'import', certain: true } });
   });
 

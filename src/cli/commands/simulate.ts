@@ -101,8 +101,10 @@ async function simulate(client: CliContext, options: SimulateOptions): Promise<v
             ...(options.alg !== undefined && { alg: options.alg }),
           });
           registeredDevices.push(registered);
-          if (pastMs !== null)
-            counts.imported += await importPast(api, registered, { n, pastMs, random: world.random });
+          if (pastMs !== null) {
+            const imported = await importPast(api, registered, { n, pastMs, random: world.random });
+            counts.imported += imported;
+          }
           const started = await startDevice(registered, world, tickMs, firmwareKeys);
           running.push(started);
           countEvents(started, counts);

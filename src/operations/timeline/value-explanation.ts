@@ -144,8 +144,9 @@ export const explainValue = operation({
     const at = input.at === undefined ? latest : Math.min(Date.parse(input.at), latest);
     const path = pathOf(input.property);
     if (!path.ok) return path;
+    const { createdAt } = found.value.snapshot.context.fixed;
     const series = {
-      ...{ tenantId: tenantOf(caller), deviceId: input.id, property: input.property },
+      ...{ tenantId: tenantOf(caller), deviceId: input.id, property: input.property, createdAt },
       ...{ from: path.value.from, pending: pendingOf(found.value) },
     };
     const retained = await retainedHistory(services, series.tenantId, now);
@@ -177,6 +178,8 @@ type ExplainServices = Pick<Services, 'actors' | 'clock' | 'settings' | 'store'>
 
 interface Series extends SeriesRef {
   from: SeriesPath['from'];
+  /** When the device was registered. */
+  createdAt: EpochMs;
 }
 
 async function explain(
@@ -206,7 +209,8 @@ async function findCause(
 ): Promise<{ cause: Cause; caused: CausedBy | null }> {
   // A `hello` has the sequence number of the message before it, which may be an acknowledgement.
   if (series.from === 'telemetry') return { caused: null, cause: reportedByItself };
-  if (sample?.sequence === IMPORTED_SEQUENCE) {
+  // Of an expired report only the time is known, and a device reports nothing from before its registration.
+  if (sample === null ? to <= series.createdAt - MAX_DEVICE_SKEW_MS : sample.sequence === IMPORTED_SEQUENCE) {
     const text = 'The report is from before the registration of the device, and was imported.';
     return { caused: null, cause: { kind: 'import', certain: true, evidence: null, text } };
   }
