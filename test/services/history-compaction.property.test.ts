@@ -62,10 +62,11 @@ it('reads the same samples and intervals as computed from all reports, in every 
         }
       }
       expect(compaction.failures).toBe(0);
-      const rows = await store.history.series(device.tenantId, device.id, 'level', { from: 0, to: 100_000 }, '1d');
-      reached.merged += rows.days.length;
-      reached.tail += rows.tail.length;
-      reached.parts += rows.parts.length;
+      const keys = [{ deviceId: device.id, property: 'level' }];
+      const [rows] = await store.history.series(device.tenantId, keys, { from: 0, to: 100_000 }, '1d');
+      reached.merged += rows?.days.length ?? 0;
+      reached.tail += rows?.tail.length ?? 0;
+      reached.parts += rows?.parts.length ?? 0;
       const end = clock.now() + 10 * MINUTE;
       for (const property of ['level', 'mode']) {
         const series = device.seriesOf(property);

@@ -5,7 +5,7 @@ import type { Sample, SampleValue } from '../../domain/history/sample.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import type { Services } from '../operation.ts';
-import { readSeries, type SeriesDays, type SeriesRef } from './series-reader.ts';
+import { readOneSeries, type SeriesDays, type SeriesRef } from './series-reader.ts';
 
 // The last change of a property: the first sample of those at the end of its series that have the same value.
 
@@ -122,7 +122,7 @@ async function* daysBackwards(
   let last = dayOf(request.at);
   for (let n = 0; last >= earliest; n += 1) {
     const from = Math.max(earliest, last - (WINDOWS[n] ?? 360) + 1);
-    const read = await readSeries(services, request, { from, to: last }, '1d');
+    const read = await readOneSeries(services, request, { from, to: last }, '1d');
     if (!read.ok) return yield read;
     const { days } = read.value;
     for (const day of days.toReversed()) if (day >= from) yield done(dayAt(services, request, read.value, day));
@@ -143,7 +143,7 @@ function dayAt(services: Pick<Services, 'store'>, request: LastChangeRequest, se
         const samples = (await series.samplesOf(day)).filter(({ time }) => time <= at);
         return done(samples.map(entryOfSample));
       }
-      const minutes = await readSeries(services, request, { from: day, to: day }, '1m');
+      const minutes = await readOneSeries(services, request, { from: day, to: day }, '1m');
       if (!minutes.ok) return minutes;
       const buckets = await minutes.value.bucketsOf(day, rollupSteps['1m'], (day + 1) * DAY_MS);
       return done(buckets.filter(({ start }) => start <= at).flatMap(entryOfMinute));

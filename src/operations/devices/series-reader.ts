@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { Overloaded } from '../../actors/contract.ts';
 import { DAY_MS, dayOf } from '../../domain/day.ts';
 import { type Bucket, BucketMerger, rollUp } from '../../domain/history/bucket.ts';
 import { decodeRollup, type RollupStep, rollupSteps } from '../../domain/history/rollup.ts';
@@ -15,27 +16,40 @@ import { decodeSegment } from '../../domain/history/segment.ts';
 import { rollupFor } from '../../domain/history/step.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../../domain/values.ts';
-import type { ReportRow, SeriesRange, SeriesRows, StoredSegment } from '../../store/contract/history.ts';
+import type { ReportRow, SeriesKey, SeriesRange, SeriesRows, StoredSegment } from '../../store/contract/history.ts';
 import type { Services } from '../operation.ts';
 
 /** Bytes of reports that are parsed before other work gets its turn. */
 const BYTES_PER_TURN = 128 * 1024;
-/** Days that one statement reads at most: all their compressed samples are in memory. */
+/** Days of one series that one statement reads at most: all their compressed samples are in memory. */
 const MAX_READ_DAYS = 7;
+/** Days of samples of all series of a statement, with several series. */
+const MAX_STATEMENT_DAYS = 128;
+/** Stored roll-ups of all series of a statement, with several series. */
+const MAX_STATEMENT_ROLLUPS = 200_000;
 
-/** The series of a property. */
-export interface SeriesRef {
-  tenantId: Uuid;
-  deviceId: Uuid;
-  property: string;
-  /** Reports of the device that wait in memory for its next commit. */
+/** A series, with reports of its device that wait in memory for its next commit. */
+export interface RequestedSeries extends SeriesKey {
   pending?: readonly StoredReport[];
 }
 
-export interface SeriesRequest extends SeriesRef {
+/** A series of a tenant. */
+export interface SeriesRef extends RequestedSeries {
+  tenantId: Uuid;
+}
+
+interface RequestedRange {
+  tenantId: Uuid;
   from: EpochMs;
   /** Exclusive. */
   to: EpochMs;
+}
+
+export interface SeriesRequest extends RequestedSeries, RequestedRange {}
+
+/** Several series of the same range. */
+export interface ManySeriesRequest extends RequestedRange {
+  keys: readonly RequestedSeries[];
 }
 
 export interface SampleSeries {
@@ -45,37 +59,101 @@ export interface SampleSeries {
   before: SampleValue | null;
 }
 
+type Reading = Pick<Services, 'store'>;
+
 /** The samples of the range that are retained, and one more than `limit` at least if there are more. */
 export async function readSamples(
-  services: Pick<Services, 'store'>,
-  request: SeriesRequest,
+  services: Reading,
+  { tenantId, from, to, ...key }: SeriesRequest,
   limit: number,
 ): Promise<Outcome<SampleSeries>> {
-  const { from, to } = request;
-  const samples: Sample[] = [];
-  let before: SampleValue | null = null;
+  const read = await readManySamples(services, { tenantId, from, to, keys: [key] }, limit);
+  return read.ok ? done(read.value[0] as SampleSeries) : read;
+}
+
+/** The same for several series, in the order of their keys. */
+export async function readManySamples(
+  services: Reading,
+  request: ManySeriesRequest,
+  limit: number,
+): Promise<Outcome<SampleSeries[]>> {
+  const all = request.keys.map((key) => ({ key, samples: [] as Sample[], before: null as SampleValue | null }));
+  let open = all;
+  for (const days of dayWindows(request)) {
+    const each = Math.max(1, Math.floor(MAX_STATEMENT_DAYS / (days.to - days.from + 1)));
+    for (let n = 0; n < open.length; n += each) {
+      const chunk = open.slice(n, n + each);
+      const keys = chunk.map(({ key }) => key);
+      const read = await readSeries(services, { ...request, keys }, days, null);
+      if (!read.ok) return read;
+      for (const [m, series] of read.value.entries())
+        await addSamples(chunk[m] as SampleSeries, series, request, limit);
+    }
+    open = open.filter(({ samples }) => samples.length <= limit);
+    if (open.length === 0) break;
+  }
+  return done(all.map(({ samples, before }) => ({ samples, before })));
+}
+
+/** Adds the samples of days until there are more than `limit`. */
+async function addSamples(
+  target: SampleSeries,
+  series: SeriesDays,
+  { from, to }: Pick<SeriesRequest, 'from' | 'to'>,
+  limit: number,
+): Promise<void> {
+  for await (const { samples, before } of samplesByDay(series, from, to)) {
+    if (before !== undefined) target.before = before;
+    for (const sample of samples) target.samples.push(sample);
+    if (target.samples.length > limit) return;
+    await nextTurn();
+  }
+}
+
+/**
+ * The samples of the range by day, each with the value before the range if the day has one. Throws `Overloaded` if the device
+ * has more than can be read at once.
+ */
+export async function* readSampleDays(
+  services: Reading,
+  { tenantId, from, to, ...key }: SeriesRequest,
+): AsyncGenerator<DaySamples> {
+  for (const days of dayWindows({ from, to })) {
+    const read = await readSeries(services, { tenantId, keys: [key] }, days, null);
+    if (!read.ok) throw new Overloaded(read.refusal.detail);
+    for (const series of read.value) yield* samplesByDay(series, from, to);
+  }
+}
+
+/** The days of a range in groups for one statement each: more days at a time, as most devices report seldom. */
+function* dayWindows({ from, to }: Pick<SeriesRequest, 'from' | 'to'>): Generator<SeriesRange> {
   const first = dayOf(from);
   const last = dayOf(to - 1);
-  // More days at a time, as most devices report seldom.
-  for (let day = first, count = 1; day <= last; day += count, count = Math.min(2 * count, MAX_READ_DAYS)) {
-    const range: SeriesRange = {
-      ...{ from: day, to: Math.min(day + count - 1, last) },
-      ...(day > first && { withoutEarlier: true }),
-    };
-    const read = await readSeries(services, request, range, null);
-    if (!read.ok) return read;
-    for (const one of read.value.days) {
-      if (one < first) before = (await read.value.bucketsOf(one, DAY_MS, to)).at(-1)?.last ?? null;
-      if (one < day) continue;
-      for (const sample of await read.value.samplesOf(one)) {
-        if (sample.time < from) before = sample.value;
-        else if (sample.time < to) samples.push(sample);
-      }
-      if (samples.length > limit) return done({ samples, before });
-      await nextTurn();
+  for (let day = first, count = 1; day <= last; day += count, count = Math.min(2 * count, MAX_READ_DAYS))
+    yield { from: day, to: Math.min(day + count - 1, last), ...(day > first && { withoutEarlier: true }) };
+}
+
+interface DaySamples {
+  samples: Sample[];
+  /** Of the last sample before the range, if the day has one. */
+  before?: SampleValue;
+}
+
+async function* samplesByDay(series: SeriesDays, from: EpochMs, to: EpochMs): AsyncGenerator<DaySamples> {
+  for (const day of series.days) {
+    if (day < dayOf(from)) {
+      const before = (await series.bucketsOf(day, DAY_MS, to)).at(-1)?.last ?? null;
+      if (before !== null) yield { samples: [], before };
     }
+    if (day < series.first) continue;
+    const all = await series.samplesOf(day);
+    const start = all.findIndex(({ time }) => time >= from);
+    const before = all[(start === -1 ? all.length : start) - 1]?.value;
+    const end = all.findIndex(({ time }) => time >= to);
+    const samples =
+      start === -1 ? [] : start === 0 && end === -1 ? all : all.slice(start, end === -1 ? undefined : end);
+    yield before === undefined ? { samples } : { samples, before };
   }
-  return done({ samples, before });
 }
 
 /** Source of a range: `samples`, or the roll-ups of a step. */
@@ -83,25 +161,53 @@ export type SeriesSource = 'samples' | RollupStep;
 
 /** Intervals of `step` of the range; `from` is a multiple of it. States last until `until`, which is at most `to`. */
 export async function readBuckets(
-  services: Pick<Services, 'store'>,
-  request: SeriesRequest,
+  services: Reading,
+  { tenantId, from, to, ...key }: SeriesRequest,
   step: Milliseconds,
   until: EpochMs,
 ): Promise<Outcome<{ source: SeriesSource; buckets: Bucket[] }>> {
-  const { from, to } = request;
+  const read = await readManyBuckets(services, { tenantId, from, to, keys: [key] }, step, until);
+  if (!read.ok) return read;
+  return done({ source: read.value.source, buckets: read.value.series[0] as Bucket[] });
+}
+
+/** The same for several series, in the order of their keys. */
+export async function readManyBuckets(
+  services: Reading,
+  request: ManySeriesRequest,
+  step: Milliseconds,
+  until: EpochMs,
+): Promise<Outcome<{ source: SeriesSource; series: Bucket[][] }>> {
+  const { from, to, keys } = request;
   const source = rollupFor(step);
   const length = source === null ? step : rollupSteps[source];
-  const read = await readSeries(services, request, { from: dayOf(from), to: dayOf(to - 1) }, source);
-  if (!read.ok) return read;
+  const days = { from: dayOf(from), to: dayOf(to - 1) };
+  const dayCount = days.to - days.from + 1;
+  const each = source === null ? MAX_STATEMENT_DAYS / dayCount : (MAX_STATEMENT_ROLLUPS * length) / (dayCount * DAY_MS);
+  const size = Math.max(1, Math.floor(each));
+  const series: Bucket[][] = [];
+  for (let n = 0; n < keys.length; n += size) {
+    const read = await readSeries(services, { ...request, keys: keys.slice(n, n + size) }, days, source);
+    if (!read.ok) return read;
+    for (const one of read.value) series.push(await mergedBuckets(one, { from, to, step, length, until }));
+  }
+  return done({ source: source ?? 'samples', series });
+}
+
+/** The intervals of `step` of a series; `length`: of those that its days have. */
+async function mergedBuckets(
+  series: SeriesDays,
+  { from, to, step, length, until }: Record<'from' | 'to' | 'step' | 'length' | 'until', number>,
+): Promise<Bucket[]> {
   const merger = new BucketMerger(step, from);
-  for (const day of read.value.days) {
+  for (const day of series.days) {
     // An interval may continue on the next day, whose samples end the last state of this one.
     const end = Math.min(until, (day + 1) * DAY_MS);
-    for (const bucket of await read.value.bucketsOf(day, length, end))
+    for (const bucket of await series.bucketsOf(day, length, end))
       if (bucket.start < to) merger.add(bucket, Math.min(bucket.start + length, end));
     await nextTurn();
   }
-  return done({ source: source ?? 'samples', buckets: merger.finish(until) });
+  return merger.finish(until);
 }
 
 const BEING_COMPACTED = refuse(
@@ -109,38 +215,86 @@ const BEING_COMPACTED = refuse(
   'The device has reported more than can be read at once. Retry in a minute.',
 );
 
-/** `source` null: samples. */
-export async function readSeries(
-  { store }: Pick<Services, 'store'>,
-  { tenantId, deviceId, property, pending = [] }: SeriesRef,
+/** The series of one property. `source` null: samples. */
+export async function readOneSeries(
+  services: Reading,
+  { tenantId, ...key }: SeriesRef,
   range: SeriesRange,
   source: RollupStep | null,
 ): Promise<Outcome<SeriesDays>> {
-  const rows = await store.history.series(tenantId, deviceId, property, range, source);
-  if (!rows.complete) return BEING_COMPACTED;
-  const unmerged = await unmergedOf({ rows, pending, path: seriesPathOf(property) }, range.to);
-  const segments = (day: number) => store.history.segments(tenantId, deviceId, day, [property]);
-  return done(new SeriesDays({ rows, unmerged, range, source, segments }));
+  const read = await readSeries(services, { tenantId, keys: [key] }, range, source);
+  return read.ok ? done(read.value[0] as SeriesDays) : read;
+}
+
+/** The series in the order of the keys. `source` null: samples. */
+async function readSeries(
+  services: Reading,
+  { tenantId, keys }: Pick<ManySeriesRequest, 'tenantId' | 'keys'>,
+  range: SeriesRange,
+  source: RollupStep | null,
+): Promise<Outcome<SeriesDays[]>> {
+  const { history } = services.store;
+  const series = keys.map(({ deviceId, property }) => ({ deviceId, property }));
+  const all = await history.series(tenantId, series, range, source);
+  if (all.some(({ complete }) => !complete)) return readHalves(services, { tenantId, keys }, range, source);
+  const paths = keys.map(({ property }) => seriesPathOf(property));
+  const reported = await reportedOf(all, paths);
+  return done(
+    all.map((rows, n) => {
+      const { deviceId, property, pending = [] } = keys[n] as RequestedSeries;
+      const waiting = pending.flatMap((report) => sampleOf(report, paths[n] ?? null) ?? []);
+      const unmerged = unmergedOf({ rows, reported: reported[n] ?? [], pending: waiting }, range);
+      const segments = (day: number) => history.segments(tenantId, deviceId, day, [property]);
+      return new SeriesDays({ rows, unmerged, range, source, segments });
+    }),
+  );
+}
+
+/** The devices have more reports than one statement reads: half of them at a time, until it is one that has too many. */
+async function readHalves(
+  services: Reading,
+  { tenantId, keys }: Pick<ManySeriesRequest, 'tenantId' | 'keys'>,
+  range: SeriesRange,
+  source: RollupStep | null,
+): Promise<Outcome<SeriesDays[]>> {
+  const ids = [...new Set(keys.map(({ deviceId }) => deviceId))];
+  if (ids.length <= 1) return BEING_COMPACTED;
+  const half = new Set(ids.slice(0, Math.ceil(ids.length / 2)));
+  const first = keys.filter(({ deviceId }) => half.has(deviceId));
+  const rest = keys.filter(({ deviceId }) => !half.has(deviceId));
+  const one = await readSeries(services, { tenantId, keys: first }, range, source);
+  if (!one.ok) return one;
+  const other = await readSeries(services, { tenantId, keys: rest }, range, source);
+  if (!other.ok) return other;
+  const [left, right] = [one.value.values(), other.value.values()];
+  return done(keys.map(({ deviceId }) => (half.has(deviceId) ? left : right).next().value as SeriesDays));
 }
 
 /** The samples of a day that are not merged. */
 interface UnmergedDay {
   parts: StoredSegment[];
-  /** From reports that are not compacted. */
-  reported: { version: number; sample: Sample }[];
+  reported: Reported[];
   /** From reports that were not committed when the request began. */
   pending: Sample[];
 }
 
-interface Unmerged {
-  rows: SeriesRows;
-  pending: readonly StoredReport[];
-  /** Null for a property that has no samples. */
-  path: SeriesPath | null;
+/** A sample of a report that is not compacted. */
+interface Reported {
+  version: number;
+  sample: Sample;
 }
 
-/** By day, up to the day `last`. */
-async function unmergedOf({ rows, path, pending }: Unmerged, last: number): Promise<Map<number, UnmergedDay>> {
+interface Unmerged {
+  rows: SeriesRows;
+  reported: readonly Reported[];
+  pending: readonly Sample[];
+}
+
+/** By day, up to the last one of the range. */
+function unmergedOf(
+  { rows, reported, pending }: Unmerged,
+  { from, to, withoutEarlier }: SeriesRange,
+): Map<number, UnmergedDay> {
   const byDay = new Map<number, UnmergedDay>();
   const on = (day: number): UnmergedDay => {
     const known = byDay.get(day) ?? { parts: [], reported: [], pending: [] };
@@ -148,13 +302,13 @@ async function unmergedOf({ rows, path, pending }: Unmerged, last: number): Prom
     return known;
   };
   for (const part of rows.parts) on(part.day).parts.push(part);
-  await forEachReported(rows.tail, path, (sample, version) => {
+  for (const one of reported) {
+    const day = dayOf(one.sample.time);
+    if (day <= to) on(day).reported.push(one);
+  }
+  for (const sample of pending) {
     const day = dayOf(sample.time);
-    if (day <= last) on(day).reported.push({ version, sample });
-  });
-  for (const report of pending) {
-    const sample = sampleOf(report, path);
-    if (sample !== null && dayOf(sample.time) <= last) on(dayOf(sample.time)).pending.push(sample);
+    if (day <= to && (day >= from || !withoutEarlier)) on(day).pending.push(sample);
   }
   return byDay;
 }
@@ -172,6 +326,8 @@ interface SeriesParts {
 export class SeriesDays {
   /** The days with samples, in their order: those of the range after the last one before it. */
   readonly days: readonly number[];
+  /** The first day of the range. */
+  readonly first: number;
   readonly #parts: SeriesParts;
   /** The merged days of the range: samples or roll-ups. */
   readonly #merged: ReadonlyMap<number, StoredSegment>;
@@ -179,6 +335,7 @@ export class SeriesDays {
   constructor(parts: SeriesParts) {
     const { rows, unmerged, range } = parts;
     this.#parts = parts;
+    this.first = range.from;
     this.#merged = new Map(rows.days.map((one) => [one.day, one]));
     const earlier = rows.before === null ? [] : [rows.before.day];
     const days = [...new Set([...earlier, ...this.#merged.keys(), ...unmerged.keys()])];
@@ -222,17 +379,36 @@ export class SeriesDays {
   }
 }
 
-/** Calls `visit` for each sample of a property in reports that are not compacted. */
-async function forEachReported(
-  rows: readonly ReportRow[],
-  path: SeriesPath | null,
-  visit: (sample: Sample, version: number) => void,
-): Promise<void> {
+/** A series of a device whose reports are read. */
+interface PathSamples {
+  path: SeriesPath;
+  samples: Reported[];
+}
+
+/**
+ * The samples of each series in reports that are not compacted; a path is null if no series has it. The reports of a device
+ * are parsed once.
+ */
+async function reportedOf(all: readonly SeriesRows[], paths: readonly (SeriesPath | null)[]): Promise<Reported[][]> {
+  const found: Reported[][] = all.map(() => []);
+  const byTail = new Map<readonly ReportRow[], PathSamples[]>();
+  for (const [n, { tail }] of all.entries()) {
+    const path = paths[n] ?? null;
+    if (tail.length === 0 || path === null) continue;
+    byTail.set(tail, [...(byTail.get(tail) ?? []), { path, samples: found[n] as Reported[] }]);
+  }
+  for (const [tail, series] of byTail) await addReported(tail, series);
+  return found;
+}
+
+async function addReported(rows: readonly ReportRow[], series: readonly PathSamples[]): Promise<void> {
   let bytes = 0;
   for (const { text, version } of rows) {
     for (const report of JSON.parse(text) as StoredReport[]) {
-      const sample = sampleOf(report, path);
-      if (sample !== null) visit(sample, version);
+      for (const { path, samples } of series) {
+        const sample = sampleOf(report, path);
+        if (sample !== null) samples.push({ version, sample });
+      }
     }
     bytes += text.length;
     if (bytes < BYTES_PER_TURN) continue;

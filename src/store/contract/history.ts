@@ -103,6 +103,12 @@ export interface SeriesRange {
   withoutEarlier?: true;
 }
 
+/** A property of a device. */
+export interface SeriesKey {
+  deviceId: Uuid;
+  property: string;
+}
+
 /** The stored history of a property as of one moment. */
 export interface SeriesRows {
   /** One for each day, in their order: roll-ups, or all samples of merged days if no step was requested. */
@@ -113,11 +119,11 @@ export interface SeriesRows {
   parts: StoredSegment[];
   /** Reports that are not compacted. */
   tail: ReportRow[];
-  /** False if there are more than `MAX_TAIL_BYTES` of such reports; `tail` is empty then. */
+  /** False if the devices that were read have more than `MAX_TAIL_BYTES` of such reports; `tail` is empty then. */
   complete: boolean;
 }
 
-/** Reports that are not compacted, of one device: so many are read at most. */
+/** Reports that are not compacted, of the devices of one read: so many are read at most. */
 export const MAX_TAIL_BYTES = 8 * 1024 * 1024;
 
 /** The time of a sample and that of its receipt differ by less: the clocks of device, service and database together. */
@@ -163,14 +169,18 @@ export interface HistoryStore {
   closeDays(deviceId: Uuid, tenantId: Uuid, version: number, before: DayNumber): Promise<void>;
   /** Deletes everything of a deleted device, up to `batch` rows in a statement; the rest remains if the shard moves. */
   deleteDevice(deviceId: Uuid, tenantId: Uuid, batch: number): Promise<void>;
-  /** Null as `step`: samples. */
+  /** Number of compacted samples of properties of a device, on days of the range. */
+  samplesOf(tenantId: Uuid, deviceId: Uuid, properties: readonly string[], range: SeriesRange): Promise<number>;
+  /**
+   * The series in the order of `keys`, as of one moment; the reports of a device are the same list in all of its series. Null
+   * as `step`: samples.
+   */
   series(
     tenantId: Uuid,
-    deviceId: Uuid,
-    property: string,
+    keys: readonly SeriesKey[],
     range: SeriesRange,
     step: RollupStep | null,
-  ): Promise<SeriesRows>;
+  ): Promise<SeriesRows[]>;
   /** Makes the partitions of the next days, and returns how many. Throws if a table is in use; call again later. */
   makePartitions(today: DayNumber): Promise<number>;
   /**

@@ -1,34 +1,22 @@
-import { DAY_MS } from '../../domain/day.ts';
-import type { RollupStep } from '../../domain/history/rollup.ts';
 import { shardInSql, shardOf } from '../../domain/shards.ts';
 import type { Uuid } from '../../domain/values.ts';
-import {
-  type DayNumber,
-  type HistoryBacklog,
-  type HistoryStore,
-  MAX_DEVICE_SKEW_MS,
-  MAX_TAIL_BYTES,
-  type OpenSeries,
-  type PropertySegment,
-  type ReportRow,
-  type ReportTail,
-  type SampleCount,
-  type StoredSegment,
+import type {
+  DayNumber,
+  HistoryBacklog,
+  HistoryStore,
+  OpenSeries,
+  PropertySegment,
+  ReportRow,
+  ReportTail,
+  SampleCount,
 } from '../contract/history.ts';
 import { DataRefused, StoreUnavailable } from '../contract.ts';
 import { binaryArray } from './binary-array.ts';
 import type { SqlValue } from './database.ts';
 import { FENCED, type Fence, fenceExpression } from './fence.ts';
 import { dropPartitions, type HistoryDatabase, makePartitions } from './history-partitions.ts';
+import { readStoredSeries } from './history-series.ts';
 import { inShards, shardArray } from './shard-condition.ts';
-
-/** The column of each step in `history_rollups`. */
-const rollupColumns: Readonly<Record<RollupStep, string>> = {
-  '1m': 'minutes',
-  '15m': 'quarters',
-  '1h': 'hours',
-  '1d': 'days',
-};
 
 const MOVED = 'the history position of the device has moved';
 
@@ -62,33 +50,6 @@ const integerColumns = <Column extends string>(
   rows: readonly Record<Column, number>[],
   ...columns: Column[]
 ): string[] => columns.map((column) => `{${rows.map((row) => row[column]).join(',')}}`);
-
-interface SeriesRow {
-  kind: 'day' | 'before' | 'part' | 'tail' | 'more';
-  day: number | null;
-  part: number | null;
-  body: Uint8Array | null;
-  report: string | null;
-}
-
-/** Reports of the days are received until $5, but those from before the registration are imported at any time. */
-const receivedBefore = `case when $3::integer::bigint * ${DAY_MS} < (select created_at from devices where id = $1)
-    then ${Number.MAX_SAFE_INTEGER} else $5::bigint end`;
-
-/** `$6` and `$7`: the first day of parts, and the first time of receipt, that may have samples of the requested days. */
-const seriesQuery = (step: RollupStep | null): string => `with
-  tail as materialized (
-    select version, body, sum(octet_length(body)) over (order by version) as total from samples
-    where device_id = $1 and version > coalesce(${positionOf}, 0) and at < ${receivedBefore} and at >= $7),
-  more as (select exists (select from tail where total > ${MAX_TAIL_BYTES}) as more)
-  select 'day' as kind, day, part, ${step === null ? 'body' : rollupColumns[step]} as body, null as report
-    from ${step === null ? 'history_segments' : 'history_rollups'}
-    where device_id = $1 and property = $2 and day between $3 and $4
-  union all (select 'before', day, part, days, null from history_rollups
-    where device_id = $1 and property = $2 and day < $3 and $6::integer < $3 order by day desc limit 1)
-  union all select 'part', day, part, body, null ${unmergedParts} and p.property = $2 and p.day between $6 and $4
-  union all select 'tail', null, version, null, body from tail where not (select more from more)
-  union all select 'more', null, null, null, null from more where more`;
 
 export const historyStore = (database: HistoryDatabase, fence: Fence | null): HistoryStore => {
   const checks = new FencedWrites(database, fence);
@@ -265,32 +226,19 @@ export const historyStore = (database: HistoryDatabase, fence: Fence | null): Hi
       }
     },
 
-    async series(tenantId, deviceId, property, { from, to, withoutEarlier }, step) {
-      const firstDay = withoutEarlier ? from : 0;
-      const rows = await database.read<SeriesRow>({
-        name: `history_series_${step ?? 'samples'}`,
+    async samplesOf(tenantId, deviceId, properties, { from, to }) {
+      const [row] = await database.read<{ samples: number }>({
+        name: 'history_samples_of',
         scope: { tenantId },
-        text: seriesQuery(step),
-        values: [
-          ...[deviceId, property, from, to, (to + 1) * DAY_MS + MAX_DEVICE_SKEW_MS],
-          ...[firstDay, firstDay * DAY_MS - MAX_DEVICE_SKEW_MS],
-        ],
+        text: `select coalesce(sum(samples), 0)::float8 as samples from (
+            select samples from history_segments where device_id = $1 and property = any($2::text[]) and day between $3 and $4
+            union all select samples ${unmergedParts} and p.property = any($2::text[]) and p.day between $3 and $4) as s`,
+        values: [deviceId, binaryArray('text', properties), from, to],
       });
-      const segmentsOf = (kind: SeriesRow['kind']): StoredSegment[] =>
-        rows.flatMap(({ kind: own, day, part, body }) =>
-          own === kind && day !== null && part !== null && body !== null ? [{ day, part, body }] : [],
-        );
-      const tail = rows.flatMap(({ report, part: version }) =>
-        report !== null && version !== null ? [{ version, text: report }] : [],
-      );
-      return {
-        days: segmentsOf('day').sort((one, other) => one.day - other.day),
-        before: segmentsOf('before')[0] ?? null,
-        parts: segmentsOf('part'),
-        tail: tail.sort((one, other) => one.version - other.version),
-        complete: !rows.some(({ kind }) => kind === 'more'),
-      };
+      return row?.samples ?? 0;
     },
+
+    series: (tenantId, keys, range, step) => readStoredSeries(database, tenantId, { keys, range, step }),
 
     makePartitions: (today) => makePartitions(database, today),
     dropPartitions: (days, compactedBefore) => dropPartitions(database, days, compactedBefore),

@@ -1,7 +1,13 @@
 import { expect, it } from 'vitest';
 import { dayOf } from '../../../src/domain/day.ts';
+import type { StoredReport } from '../../../src/domain/history/sample.ts';
 import { encodeSegment } from '../../../src/domain/history/segment.ts';
-import { readBuckets, readSamples } from '../../../src/operations/devices/series-reader.ts';
+import {
+  readBuckets,
+  readManySamples,
+  readSamples,
+  type SampleSeries,
+} from '../../../src/operations/devices/series-reader.ts';
 import type { SeriesRows } from '../../../src/store/contract/history.ts';
 import { testClock } from '../../support/clock.ts';
 import { bucketsOf, compactionOf, DAY, HOUR, MINUTE, ReportingDevice, summaryOf } from '../../support/history-model.ts';
@@ -14,9 +20,9 @@ const START = Date.UTC(2026, 2, 1);
 function storeOf(rows: (from: number, to: number) => Partial<SeriesRows>) {
   const store = openMemoryStore(new MemoryDatabase());
   const read = { statements: 0 };
-  const series: typeof store.history.series = async (_tenant, _device, _property, { from, to }) => {
+  const series: typeof store.history.series = async (_tenant, keys, { from, to }) => {
     read.statements += 1;
-    return { days: [], before: null, parts: [], tail: [], complete: true, ...rows(from, to) };
+    return keys.map(() => ({ days: [], before: null, parts: [], tail: [], complete: true, ...rows(from, to) }));
   };
   return { services: { store: { ...store, history: { ...store.history, series, segments: async () => [] } } }, read };
 }
@@ -65,6 +71,39 @@ it('decodes no more days of samples than an answer needs', async () => {
   const result = await readSamples(services, { ...request, to: START + 8 * DAY }, 250);
   expect(result).toMatchObject({ ok: true, value: { samples: { length: 300 } } });
   expect(read.statements).toBe(2);
+});
+
+it('reads several series with a statement for each group of days, and what was reported for earlier days once', async () => {
+  const store = openMemoryStore(new MemoryDatabase());
+  const one = new ReportingDevice(store);
+  const other = new ReportingDevice(store, one.tenantId);
+  for (const device of [one, other]) {
+    await device.register();
+    for (let day = 0; day < 10; day += 1) await device.report(START + day * DAY + HOUR, { values: { level: day } });
+  }
+  let statements = 0;
+  let rows = 0;
+  const series: typeof store.history.series = async (...args) => {
+    const all = await store.history.series(...args);
+    statements += 1;
+    // The first two are of different devices.
+    rows += all.slice(0, 2).reduce((sum, { tail }) => sum + tail.length, 0);
+    return all;
+  };
+  const services = { store: { ...store, history: { ...store.history, series } } };
+  const pendingAt = (time: number): StoredReport[] => [[time, time, 1, {}, { rssi: time - START }]];
+  const keys = [
+    ...[one.id, other.id].map((deviceId) => ({ deviceId, property: 'level' })),
+    { deviceId: other.id, property: '$telemetry.rssi', pending: pendingAt(START - HOUR) },
+    { deviceId: one.id, property: '$telemetry.rssi', pending: pendingAt(START + 4 * DAY) },
+  ];
+  const range = { tenantId: one.tenantId, from: START, to: START + 10 * DAY };
+  const read = await readManySamples(services, { ...range, keys }, 100);
+  const levels = Array.from({ length: 10 }, (_, day) => day);
+  const valuesOf = ({ samples }: SampleSeries) => samples.map(({ value }) => value);
+  expect(read.ok && read.value.map(valuesOf)).toEqual([levels, levels, [], [4 * DAY]]);
+  expect(read.ok && read.value.map(({ before }) => before)).toEqual([null, null, -HOUR, null]);
+  expect({ statements, rows }).toEqual({ statements: 4, rows: 20 });
 });
 
 it('takes the state at the start of a range from an earlier day, wherever its samples are stored', async () => {

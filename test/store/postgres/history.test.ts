@@ -148,9 +148,10 @@ eachStore('history of devices', (backend) => {
   it('belongs to one tenant and one device', async () => {
     await reportFrom(START, 3);
     const range = { from: dayOf(START), to: dayOf(START) };
-    const read = (tenantId: string, id: string) => store().history.series(tenantId, id, 'level', range, null);
-    expect((await read(device.tenantId, device.id)).tail).toHaveLength(3);
-    expect((await read(device.tenantId, newId())).tail).toEqual([]);
+    const read = async (tenantId: string, deviceId: string) =>
+      (await store().history.series(tenantId, [{ deviceId, property: 'level' }], range, null))[0]?.tail;
+    expect(await read(device.tenantId, device.id)).toHaveLength(3);
+    expect(await read(device.tenantId, newId())).toEqual([]);
   });
 
   it('is deleted with its device', async () => {

@@ -11,6 +11,9 @@ import {
   type OpenSeries,
   type PropertySegment,
   type SampleCount,
+  type SeriesKey,
+  type SeriesRange,
+  type SeriesRows,
   type StoredSegment,
 } from '../../../src/store/contract/history.ts';
 import { actorKey, type Tables } from './database.ts';
@@ -208,40 +211,38 @@ export const historyStore = (session: Session): HistoryStore => ({
       tables.historyPositions.delete(deviceId);
     }),
 
-  series: (tenantId, deviceId, property, range, step) =>
+  samplesOf: (tenantId, deviceId, properties, range) =>
     session.read(
-      'history.series',
-      [tenantId, deviceId, property, range, step],
-      (tables, tenantId, deviceId, property, { from, to, withoutEarlier }, step) => {
-        const firstDay = withoutEarlier ? from : 0;
-        const isOwn = (row: { tenantId: Uuid; deviceId: Uuid }) =>
-          row.tenantId === tenantId && row.deviceId === deviceId;
-        const isSeries = (row: SegmentRow) => isOwn(row) && row.property === property;
-        const byDay = (one: StoredSegment, other: StoredSegment) => one.day - other.day;
-        const rollups = tables.historyRollups.where(isSeries).sort(byDay);
-        const isInRange = ({ day }: StoredSegment) => day >= from && day <= to;
-        const days =
-          step === null
-            ? tables.historySegments.where(isSeries).filter(isInRange).sort(byDay).map(segmentOf)
-            : rollups.filter(isInRange).map((row) => ({ ...segmentOf(row), body: row.rollups[step] }));
-        const before = rollups.filter(({ day }) => day < from && firstDay < from).at(-1);
-        const start = firstDay * DAY_MS - MAX_DEVICE_SKEW_MS;
-        const device = tables.actors.get(actorKey({ kind: 'device', id: deviceId }));
-        const isImported = from * DAY_MS < Number(device?.columns.created_at ?? 0);
-        const end = isImported ? Number.MAX_SAFE_INTEGER : (to + 1) * DAY_MS + MAX_DEVICE_SKEW_MS;
-        const tail = tailOf(tables, deviceId).filter((row) => isOwn(row) && row.at < end && row.at >= start);
-        const complete = tail.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0) <= MAX_TAIL_BYTES;
-        return {
-          days,
-          before: before === undefined ? null : { ...segmentOf(before), body: before.rollups['1d'] },
-          parts: unmerged(tables, deviceId)
-            .filter((row) => isSeries(row) && row.day >= firstDay && row.day <= to)
-            .map(segmentOf),
-          tail: complete ? tail.map(({ version, text }) => ({ version, text })) : [],
-          complete,
-        };
-      },
+      'history.samplesOf',
+      [tenantId, deviceId, properties, range],
+      (tables, tenantId, deviceId, properties, { from, to }) =>
+        [...tables.historySegments.where((row) => row.deviceId === deviceId), ...unmerged(tables, deviceId)]
+          .filter((row) => row.tenantId === tenantId && properties.includes(row.property))
+          .filter(({ day }) => day >= from && day <= to)
+          .reduce((sum, { samples }) => sum + samples, 0),
     ),
+
+  series: (tenantId, keys, range, step) =>
+    session.read('history.series', [tenantId, keys, range, step], (tables, tenantId, keys, range, step) => {
+      const start = firstDayOf(range) * DAY_MS - MAX_DEVICE_SKEW_MS;
+      const end = (range.to + 1) * DAY_MS + MAX_DEVICE_SKEW_MS;
+      const ids = [...new Set(keys.map(({ deviceId }) => deviceId))];
+      const rows = ids.map((id) => {
+        const device = tables.actors.get(actorKey({ kind: 'device', id }));
+        const isImported = range.from * DAY_MS < Number(device?.columns.created_at ?? 0);
+        const isRead = (row: SamplesRow) =>
+          row.tenantId === tenantId && row.at >= start && (isImported || row.at < end);
+        return tailOf(tables, id).filter(isRead);
+      });
+      const complete = rows.flat().reduce((sum, { text }) => sum + Buffer.byteLength(text), 0) <= MAX_TAIL_BYTES;
+      const tails = new Map(
+        ids.map((id, n) => [id, complete ? (rows[n] ?? []).map(({ version, text }) => ({ version, text })) : []]),
+      );
+      return keys.map((key) => ({
+        ...storedSeries(tables, { tenantId, ...key }, range, step),
+        ...{ tail: tails.get(key.deviceId) ?? [], complete },
+      }));
+    }),
 
   makePartitions: (today) => session.write('history.makePartitions', [today], (_tables, _today) => 0),
 
@@ -264,6 +265,36 @@ export const historyStore = (session: Session): HistoryStore => ({
       );
     }),
 });
+
+/** The first day of which reports and parts are read. */
+const firstDayOf = ({ from, withoutEarlier }: SeriesRange): DayNumber => (withoutEarlier ? from : 0);
+
+/** The segments and roll-ups of a series. */
+function storedSeries(
+  tables: Tables,
+  { tenantId, deviceId, property }: { tenantId: Uuid } & SeriesKey,
+  range: SeriesRange,
+  step: RollupStep | null,
+): Pick<SeriesRows, 'days' | 'before' | 'parts'> {
+  const { from, to } = range;
+  const firstDay = firstDayOf(range);
+  const isSeries = (row: SegmentRow) =>
+    row.tenantId === tenantId && row.deviceId === deviceId && row.property === property;
+  const byDay = (one: StoredSegment, other: StoredSegment) => one.day - other.day;
+  const rollups = tables.historyRollups.where(isSeries).sort(byDay);
+  const isInRange = ({ day }: StoredSegment) => day >= from && day <= to;
+  const before = rollups.filter(({ day }) => day < from && firstDay < from).at(-1);
+  return {
+    days:
+      step === null
+        ? tables.historySegments.where(isSeries).filter(isInRange).sort(byDay).map(segmentOf)
+        : rollups.filter(isInRange).map((row) => ({ ...segmentOf(row), body: row.rollups[step] })),
+    before: before === undefined ? null : { ...segmentOf(before), body: before.rollups['1d'] },
+    parts: unmerged(tables, deviceId)
+      .filter((row) => isSeries(row) && row.day >= firstDay && row.day <= to)
+      .map(segmentOf),
+  };
+}
 
 /** Deletes rows; returns how many. */
 function dropRows<Row>(table: Table<Row>, isDropped: (row: Row) => boolean): number {
