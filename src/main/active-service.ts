@@ -226,7 +226,7 @@ export class ActiveService {
 /** The services with collections whose sizes are reported as metrics. */
 const sizedServices = (services: Services): SizeReporter[] => [
   ...[services.store, services.cache, services.rates, services.deviceActivity, services.manifests, services.artifacts],
-  ...[services.locks, services.audit, services.auditExports, services.users, services.revocations],
-  ...[services.apiKeys, services.agentTokens],
+  ...[services.locks, services.audit, services.auditExports, services.historyExports, services.historyQueries],
+  ...[services.apiKeys, services.agentTokens, services.users, services.revocations],
   ...[services.invalidations, services.cookieSessions, services.userSessions],
 ];

@@ -10,8 +10,8 @@ import { plannerTimeoutResolver } from '../operations/cognition/planner-timeout.
 import type { OperationSettings, Services } from '../operations/operation.ts';
 import { planStepResolver, planStepSyncResolver } from '../operations/plans/plan-step-resolver.ts';
 import { AuditChain } from '../services/audit-chain.ts';
-import { AuditExports } from '../services/audit-exports.ts';
 import { AuditWriter } from '../services/audit-writer.ts';
+import { ConcurrencyLimiter } from '../services/concurrency-limiter.ts';
 import { DeviceActivityLog } from '../services/device-activity-log.ts';
 import { type Flags, loadFlags } from '../services/flags.ts';
 import { Health } from '../services/health.ts';
@@ -71,7 +71,9 @@ export async function composeServices(config: Config, core: Core, later: LaterPa
     }),
     ...{ store, cache, rates, clock, newId, log, settings, audit },
     auditChain: new AuditChain({ store, clock, log, retentionDays: config.retentionDays.journal }),
-    auditExports: new AuditExports(),
+    auditExports: new ConcurrencyLimiter('audit_exports'),
+    historyExports: new ConcurrencyLimiter('history_exports'),
+    historyQueries: new ConcurrencyLimiter('history_queries'),
     newTenantId: () => tenantIdIn(membership?.shards.admitted ?? null, newId),
     ...callers,
     actors: tracing?.traceActors(runtime.actors) ?? runtime.actors,

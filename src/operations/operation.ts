@@ -16,8 +16,8 @@ import type { AgentTokens } from '../services/agent-tokens.ts';
 import type { ApiKeyCache } from '../services/api-key-cache.ts';
 import type { Artifacts } from '../services/artifacts.ts';
 import type { AuditChain } from '../services/audit-chain.ts';
-import type { AuditExports } from '../services/audit-exports.ts';
 import type { AuditWriter } from '../services/audit-writer.ts';
+import type { ConcurrencyLimiter } from '../services/concurrency-limiter.ts';
 import type { CookieSessions } from '../services/cookie-sessions.ts';
 import type { CsrfTokens } from '../services/csrf-tokens.ts';
 import type { DeviceActivityLog } from '../services/device-activity-log.ts';
@@ -159,7 +159,15 @@ export interface Call<Input> {
   upload?: AsyncIterable<Uint8Array> | null;
   /** Set if the operation applies a confirmed change request (changes/confirmed-change.ts). */
   approval?: ChangeApproval;
+  /** Absent where requests are not counted. */
+  charge?: ChargeCost;
 }
+
+/**
+ * Charges what the operation costs in requests, before it does the work. The edge has charged one for the request already, and
+ * takes only the rest. Refused, and nothing is taken, if that exceeds what is left of a limit.
+ */
+export type ChargeCost = (cost: number) => Promise<Outcome<null>>;
 
 /** A confirmed change request that an operation applies, with the state and the preview that were confirmed. */
 export type ChangeApproval = Pick<ChangeRequest, 'id' | 'digest' | 'requestedBy' | 'base' | 'preview'>;
@@ -191,7 +199,9 @@ export interface Services {
   locks: KeyedLocks;
   audit: AuditWriter;
   auditChain: AuditChain;
-  auditExports: AuditExports;
+  auditExports: ConcurrencyLimiter;
+  historyExports: ConcurrencyLimiter;
+  historyQueries: ConcurrencyLimiter;
   clock: Clock;
   /** UUID version 7. */
   newId(): Uuid;

@@ -12,7 +12,7 @@ import { GrantedServices } from './granted-services.ts';
 import { IdempotencyKeys, type KeyedRequest } from './idempotency.ts';
 import { type Noun, notFound } from './inputs.ts';
 import { withGroupDevices } from './key-reach.ts';
-import type { Answer, Call, Caller, IdempotencyRecord, Operation, Services } from './operation.ts';
+import type { Answer, Call, Caller, ChargeCost, IdempotencyRecord, Operation, Services } from './operation.ts';
 
 export interface OperationRequest {
   /** Not validated yet: path, query and body, or a tool's arguments. */
@@ -23,6 +23,8 @@ export interface OperationRequest {
   /** A refusal by the edge: the operation does not run, but the attempt is audited. */
   edgeRefusal?: Refusal;
   upload?: AsyncIterable<Uint8Array> | null;
+  /** Charges the rate limit of the request. */
+  charge?: ChargeCost;
 }
 
 export interface Performed extends Answer<unknown> {
@@ -66,7 +68,7 @@ const withOperationName = ({ name, changes }: Operation, caller: Caller): Caller
 async function run(
   parts: PerformParts,
   operation: Operation,
-  { input: given, caller, keyed, edgeRefusal, upload = null }: OperationRequest,
+  { input: given, caller, keyed, edgeRefusal, upload = null, charge }: OperationRequest,
 ): Promise<Outcome<Performed>> {
   if (edgeRefusal !== undefined) return { ok: false, refusal: edgeRefusal };
   const { services } = parts;
@@ -74,7 +76,8 @@ async function run(
   if (denied !== null) return denied;
   const entered = enterTenant(services, operation, caller, upload);
   try {
-    return await runEntered(parts, operation, { input: given, caller, keyed, upload: entered.upload });
+    const request = { input: given, caller, keyed, upload: entered.upload };
+    return await runEntered(parts, operation, charge === undefined ? request : { ...request, charge });
   } finally {
     entered.leave();
   }
@@ -83,7 +86,7 @@ async function run(
 async function runEntered(
   parts: PerformParts,
   operation: Operation,
-  { input: given, caller: presented, keyed, upload = null }: OperationRequest,
+  { input: given, caller: presented, keyed, upload = null, charge }: OperationRequest,
 ): Promise<Outcome<Performed>> {
   const { services, granted, keys } = parts;
   const caller = presented.restriction === undefined ? presented : await withGroupDevices(services.store, presented);
@@ -99,7 +102,8 @@ async function runEntered(
     if (!policy.ok) return policy;
   }
   if (keyed === null || !operation.changes || caller.user === null) {
-    return runAudited(parts, operation, { input, caller, idempotent: null, upload });
+    const call = { input, caller, idempotent: null, upload };
+    return runAudited(parts, operation, charge === undefined ? call : { ...call, charge });
   }
   const running = (idempotent: IdempotencyRecord) => runAudited(parts, operation, { input, caller, idempotent });
   const outcome = await keys.run({ caller, operation, request: keyed }, running);

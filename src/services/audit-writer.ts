@@ -21,6 +21,8 @@ const MAX_PENDING = 1_000;
 const MAX_BATCH = 500;
 /** Users, keys and reads whose repetitions are counted at the same time; of others nothing is counted. */
 const MAX_REPEATED = 10_000;
+/** The column is a signed integer of 32 bits. */
+const MAX_COUNT = 2 ** 31 - 1;
 const MINUTE_MS = 60_000;
 const RETRY: BackoffLimits = { firstMs: 50, maxMs: 1_000 };
 const CLOSE_MS = 2_000;
@@ -74,7 +76,12 @@ export class AuditWriter implements SizeReporter {
    * earlier.
    */
   recordDone(action: AuditedAction): Promise<void> {
-    return this.#record({ ...action, outcome: 'done', count: 1 });
+    return this.recordCounted(action, 1);
+  }
+
+  /** Like `recordDone` for an action on so many things, such as rows of a file. */
+  recordCounted(action: AuditedAction, count: number): Promise<void> {
+    return this.#record({ ...action, outcome: 'done', count: Math.min(count, MAX_COUNT) });
   }
 
   /**

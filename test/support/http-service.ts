@@ -47,8 +47,8 @@ import { makePerform, type Perform } from '../../src/operations/perform.ts';
 import { planStepResolver, planStepSyncResolver } from '../../src/operations/plans/plan-step-resolver.ts';
 import { makeArtifacts } from '../../src/services/artifacts.ts';
 import { AuditChain } from '../../src/services/audit-chain.ts';
-import { AuditExports } from '../../src/services/audit-exports.ts';
 import { AuditWriter } from '../../src/services/audit-writer.ts';
+import { ConcurrencyLimiter } from '../../src/services/concurrency-limiter.ts';
 import { DeviceActivityLog } from '../../src/services/device-activity-log.ts';
 import { type Flags, loadFlags } from '../../src/services/flags.ts';
 import { Health, type PartState } from '../../src/services/health.ts';
@@ -214,7 +214,9 @@ export async function startHttpServiceOn<Kept extends Store>(
     locks: new KeyedLocks(),
     audit,
     auditChain: new AuditChain({ store, clock, log, retentionDays: 365 }),
-    auditExports: new AuditExports(),
+    auditExports: new ConcurrencyLimiter('audit_exports'),
+    historyExports: new ConcurrencyLimiter('history_exports'),
+    historyQueries: new ConcurrencyLimiter('history_queries'),
     masterKeys: {
       isCurrent: (blob) => sealer.isCurrent(blob),
       get keyIds() {

@@ -1,7 +1,7 @@
 import type DataLoader from 'dataloader';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
-import type { Caller, Operation } from '../../operations/operation.ts';
+import type { Caller, ChargeCost, Operation } from '../../operations/operation.ts';
 import type { Perform, Performed } from '../../operations/perform.ts';
 import type { LiveReach } from '../shared/live/live-reach.ts';
 import type { LiveEventSource } from './live-event-source.ts';
@@ -12,6 +12,8 @@ import { RefusalError } from './refusal-error.ts';
 export type GraphqlContext = {
   caller: Caller;
   perform: Perform;
+  /** Charges what the fields of the request cost together beyond one request. */
+  charge: ChargeCost;
   /** Refuses every mutation of the request: a browser's request that failed the CSRF check. */
   changeRefusal: Refusal | null;
   /** The request's `Idempotency-Key`: each of its mutations runs once per key. */
@@ -26,7 +28,7 @@ export type GraphqlContext = {
 };
 
 export const makeGraphqlContext = (
-  given: Pick<GraphqlContext, 'caller' | 'perform'> & Partial<GraphqlContext>,
+  given: Pick<GraphqlContext, 'caller' | 'perform' | 'charge'> & Partial<GraphqlContext>,
 ): GraphqlContext => ({
   changeRefusal: null,
   idempotencyKey: null,
@@ -39,11 +41,11 @@ export const makeGraphqlContext = (
 
 /** Performs a read; throws a `RefusalError` if it is refused. */
 export async function performRead(
-  { perform, caller }: Pick<GraphqlContext, 'perform' | 'caller'>,
+  { perform, caller, charge }: Pick<GraphqlContext, 'perform' | 'caller' | 'charge'>,
   operation: Operation,
   input: JsonObject,
 ): Promise<Performed> {
-  const outcome = await perform(operation, { input, caller, keyed: null });
+  const outcome = await perform(operation, { input, caller, keyed: null, charge });
   if (!outcome.ok) throw new RefusalError(outcome.refusal, caller.requestId);
   return outcome.value;
 }

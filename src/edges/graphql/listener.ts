@@ -20,7 +20,7 @@ import {
   send,
   sendRefusal,
 } from '../shared/http-exchange.ts';
-import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
+import { RequestCost, type RequestRateLimiter } from '../shared/rate-limiter.ts';
 import { admitRequest } from '../shared/request-admission.ts';
 import { sendRequestTimeout } from '../shared/upgrade.ts';
 import { introspectionRefusal, needsAuthentication } from './access.ts';
@@ -172,15 +172,19 @@ class ExchangeHandler {
   async #contextOf(
     prepared: HandlerInput['prepared'],
     caller: Caller,
-    { request: { headers } }: HttpExchange,
+    exchange: HttpExchange,
   ): Promise<Outcome<GraphqlContext>> {
-    const { authenticator, perform } = this.#parts;
+    const { authenticator, perform, rateLimiter, addressOf } = this.#parts;
+    const { headers } = exchange.request;
     const isChange = 'operation' in prepared && isMutation(prepared);
     const key = isChange ? idempotencyKeyIn(headers) : NO_KEY;
     if (!key.ok) return key;
     const csrf = isChange ? await authenticator.csrfRefusal(headers, caller) : null;
+    const { charge } = new RequestCost(rateLimiter, { caller, address: addressOf(exchange.request) }, (charged) => {
+      exchange.rateLimitHeaders = charged;
+    });
     return done(
-      makeGraphqlContext({ caller, perform, changeRefusal: csrf?.refusal ?? null, idempotencyKey: key.value }),
+      makeGraphqlContext({ caller, perform, charge, changeRefusal: csrf?.refusal ?? null, idempotencyKey: key.value }),
     );
   }
 

@@ -26,7 +26,7 @@ import { LiveReach } from '../shared/live/live-reach.ts';
 import { NO_SUBSCRIPTION } from '../shared/live/subscription.ts';
 import { type UpdateKindName, updateKinds } from '../shared/live/update-kinds.ts';
 import { makeWebSocketAuthenticator, type WebSocketAuthenticator } from '../shared/live/websocket-authenticator.ts';
-import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
+import { RequestCost, type RequestRateLimiter } from '../shared/rate-limiter.ts';
 import { TOO_MANY_UNAUTHENTICATED, UnauthenticatedConnections } from '../shared/unauthenticated-connections.ts';
 import { ensureRequestId, makeWebSocketServer, refuseUpgrade } from '../shared/upgrade.ts';
 import { introspectionRefusal } from './access.ts';
@@ -195,6 +195,7 @@ export class GraphqlSockets implements SizeReporter {
     return makeGraphqlContext({
       caller,
       perform: this.#parts.perform,
+      charge: new RequestCost(this.#parts.rateLimiter, { caller, address: connection.origin.address }, () => {}).charge,
       eventSource: this.#eventSourceFor(connection, caller),
       openReach: (onLost) => LiveReach.of(this.#parts.services, caller, onLost),
     });

@@ -7,7 +7,7 @@ import type { AddressOf } from '../shared/client-address.ts';
 import { idempotencyKeyIn } from '../shared/http.ts';
 import type { HttpAuthenticator } from '../shared/http-authenticator.ts';
 import { applyCharge, type HttpExchange, send, sendJson, sendRefusal } from '../shared/http-exchange.ts';
-import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
+import { RequestCost, type RequestRateLimiter } from '../shared/rate-limiter.ts';
 import { sendFile } from './file-response.ts';
 import { makeInputReader, pathParameters } from './input-reader.ts';
 import { acceptsIdempotencyKey, type Route } from './route.ts';
@@ -99,8 +99,13 @@ export function makeOperationHandler(parts: OperationHandlerParts, route: Route)
     const path = trimmed(exchange.path.slice(root.length));
     const keyed = key.value === null ? null : { key: key.value, method, path, body: input.value };
     const upload = operation.upload === undefined ? NO_UPLOAD : openUpload(request, operation.upload);
+    let isCharged = false;
+    const { charge } = new RequestCost(rateLimiter, { caller, address }, (headers) => {
+      exchange.rateLimitHeaders = headers;
+      isCharged = true;
+    });
     const outcome = upload.ok
-      ? await perform(operation, { input: input.value, caller, keyed, upload: upload.value })
+      ? await perform(operation, { input: input.value, caller, keyed, upload: upload.value, charge })
       : upload;
     if (outcome.ok && outcome.value.file !== undefined)
       await sendFile(exchange, operation.download, outcome.value.file);
@@ -113,7 +118,7 @@ export function makeOperationHandler(parts: OperationHandlerParts, route: Route)
       sendRefusal(exchange, limited ?? outcome.refusal);
     } else {
       // The operation verified a credential in the body, which counts as a sign-in attempt.
-      if (outcome.refusal.code === 'RATE_LIMIT_EXCEEDED')
+      if (outcome.refusal.code === 'RATE_LIMIT_EXCEEDED' && !isCharged)
         exchange.rateLimitHeaders = rateLimiter.signInRateHeaders(address);
       sendRefusal(exchange, outcome.refusal);
     }

@@ -1,7 +1,7 @@
-import type { Refusal } from '../../domain/refusals.ts';
+import { done, type Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
-import type { Caller, Services } from '../../operations/operation.ts';
+import type { Caller, ChargeCost, Services } from '../../operations/operation.ts';
 import type { StoreLiveness } from '../../services/store-liveness.ts';
 import { networkOf } from './client-address.ts';
 
@@ -35,8 +35,11 @@ export interface RequestRateLimiter {
    * of a tenant, so nodes that share no counters do not divide this limit.
    */
   chargeSigned(address: string): Charge;
-  /** Charges an authenticated request. Returns a promise only if the tenant is not in memory. */
-  chargeCaller(caller: Caller, address: string, cost?: number): Charge | Promise<Charge>;
+  /**
+   * Charges an authenticated request. `paid`: what it was charged before. Returns a promise only if the tenant is not in
+   * memory.
+   */
+  chargeCaller(caller: Caller, address: string, cost?: number, paid?: number): Charge | Promise<Charge>;
   /** To be called before an uncached credential is verified: refuses an address that failed far too often. */
   signInRefusal(address: string): Refusal | null;
   /** Counts a failed sign-in; returns a refusal if the address had too many. */
@@ -49,6 +52,12 @@ export interface RequestRateLimiter {
 const HARD_LIMIT_FACTOR = 10;
 
 const NOT_LIMITED: Charge = { headers: [], refusal: null };
+
+/** In requests: what is to be charged, and what the same request was charged before. */
+interface Cost {
+  due: number;
+  paid: number;
+}
 
 /** Who a limit is for, as a refusal names it. `client`: the address of requests with a credential. */
 const payers = {
@@ -74,18 +83,18 @@ export function makeRequestRateLimiter(
   }
 
   /** `counter` is the kind of the counter, where it is not that of the limit. */
-  function charge(kind: keyof typeof payers, id: string, limit: number, cost: number, counter = kind): Charge {
+  function charge(kind: keyof typeof payers, id: string, limit: number, { due, paid }: Cost, counter = kind): Charge {
     if (limit === 0) return NOT_LIMITED;
-    const { ok, remaining, resetMs } = rates.take(counter, id, limit, cost);
+    const { ok, remaining, resetMs } = rates.take(counter, id, limit, due);
+    const headers = headersOf(kind, limit, remaining, resetMs);
+    if (ok) return { headers, refusal: null };
+    if (due + paid > limit) return { headers, refusal: tooExpensive(due + paid, limit, payers[kind]) };
     const reason = `The limit of ${limit} requests per minute ${payers[kind]} is reached`;
-    return {
-      headers: headersOf(kind, limit, remaining, resetMs),
-      refusal: ok ? null : rateLimitRefusal(reason, resetMs),
-    };
+    return { headers, refusal: rateLimitRefusal(reason, resetMs) };
   }
 
   /** The limit of the key or user, and if it is not reached that of the tenant. */
-  function chargeMember({ principal, user }: Caller, tenantId: Uuid, tier: string, cost: number): Charge {
+  function chargeMember({ principal, user }: Caller, tenantId: Uuid, tier: string, cost: Cost): Charge {
     const { credentialRateLimits } = settings;
     const limit = Object.hasOwn(credentialRateLimits, tier) ? (credentialRateLimits[tier] ?? 0) : 0;
     const credential = charge('credential', principal.key ?? `${user?.id}`, limit, cost);
@@ -94,7 +103,7 @@ export function makeRequestRateLimiter(
   }
 
   /** The limits of a caller other than that of the address. A promise only if the tenant is not in memory. */
-  function chargeAccount(caller: Caller, userId: Uuid, cost: number): Charge | Promise<Charge> {
+  function chargeAccount(caller: Caller, userId: Uuid, cost: Cost): Charge | Promise<Charge> {
     const { tenantId, cookie } = caller;
     if (cookie) return charge('session', userId, fixed.session, cost);
     if (tenantId === null) return charge('user', userId, limitOf(settings.defaultTier), cost);
@@ -106,14 +115,16 @@ export function makeRequestRateLimiter(
   }
 
   const chargeAnonymous: RequestRateLimiter['chargeAnonymous'] = (address, cost = 1) =>
-    charge('address', networkOf(address), fixed.anonymous, cost);
+    charge('address', networkOf(address), fixed.anonymous, { due: cost, paid: 0 });
 
   return {
     chargeAnonymous,
-    chargeSigned: (address) => charge('address', `signed:${networkOf(address)}`, fixed.anonymous, 1, 'client'),
-    chargeCaller(caller, address, cost = 1) {
+    chargeSigned: (address) =>
+      charge('address', `signed:${networkOf(address)}`, fixed.anonymous, { due: 1, paid: 0 }, 'client'),
+    chargeCaller(caller, address, due = 1, paid = 0) {
       const { user } = caller;
-      if (user === null) return chargeAnonymous(address, cost);
+      if (user === null) return chargeAnonymous(address, due);
+      const cost = { due, paid };
       const client = charge('client', networkOf(address), settings.addressRateLimit, cost);
       if (client.refusal !== null) return client;
       const account = chargeAccount(caller, user.id, cost);
@@ -145,8 +156,50 @@ const rateLimitRefusal = (reason: string, resetMs: number): Refusal => ({
   retryAfterS: seconds(resetMs),
 });
 
+/** A limit lower than the cost refuses the request in any minute. */
+const tooExpensive = (cost: number, limit: number, payer: string): Refusal => ({
+  code: 'VALIDATION_FAILED',
+  detail: `The request costs ${cost}, more than the limit of ${limit} requests per minute ${payer}. Request less at a time.`,
+});
+
 const failedSignInRefusal = (resetMs: number): Refusal =>
   rateLimitRefusal('Too many failed sign-ins from this address', resetMs);
+
+/** Charges what a request costs in addition to the 1 that it was charged already. */
+export class RequestCost {
+  readonly #rateLimiter: Pick<RequestRateLimiter, 'chargeCaller'>;
+  readonly #caller: Caller;
+  readonly #address: string;
+  /** Receives the rate-limit headers of a further charge. */
+  readonly #charged: (headers: readonly string[]) => void;
+  /** How much of what was charged is not used by a read yet. */
+  #unused = 1;
+  /** Requests that were charged. */
+  #paid = 1;
+
+  constructor(
+    rateLimiter: Pick<RequestRateLimiter, 'chargeCaller'>,
+    { caller, address }: { caller: Caller; address: string },
+    charged: (headers: readonly string[]) => void,
+  ) {
+    this.#rateLimiter = rateLimiter;
+    this.#caller = caller;
+    this.#address = address;
+    this.#charged = charged;
+  }
+
+  readonly charge: ChargeCost = async (cost) => {
+    const covered = Math.min(cost, this.#unused);
+    this.#unused -= covered;
+    const due = cost - covered;
+    if (due === 0) return done(null);
+    const { headers, refusal } = await this.#rateLimiter.chargeCaller(this.#caller, this.#address, due, this.#paid);
+    this.#charged(headers);
+    if (refusal !== null) return { ok: false, refusal };
+    this.#paid += due;
+    return done(null);
+  };
+}
 
 /** The refusal of the first, with the headers of both in lists. */
 function joined(first: Charge, second: Charge): Charge {

@@ -22,7 +22,7 @@ export interface AuditEntry {
   address: string | null;
   /** The client as it calls itself, such as a `User-Agent`; null likewise. */
   client: string | null;
-  /** Above 1: the entry stands for so many repetitions of an earlier one. */
+  /** Above 1: the entry stands for so many repetitions of an earlier one. Of `exportHistoryRows`: so many rows, or none. */
   count: number;
 }
 

@@ -21,8 +21,8 @@ import { makePerform, type Perform } from '../../../src/operations/perform.ts';
 import { planStepResolver, planStepSyncResolver } from '../../../src/operations/plans/plan-step-resolver.ts';
 import { makeArtifacts } from '../../../src/services/artifacts.ts';
 import { AuditChain } from '../../../src/services/audit-chain.ts';
-import { AuditExports } from '../../../src/services/audit-exports.ts';
 import { AuditWriter } from '../../../src/services/audit-writer.ts';
+import { ConcurrencyLimiter } from '../../../src/services/concurrency-limiter.ts';
 import { DeviceActivityLog } from '../../../src/services/device-activity-log.ts';
 import { loadFlags } from '../../../src/services/flags.ts';
 import { Health } from '../../../src/services/health.ts';
@@ -122,7 +122,9 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     }),
     ...{ store, cache, clock, newId, newTenantId: newId, log, settings, audit },
     auditChain: new AuditChain({ store, clock, log, retentionDays: RETENTION_DAYS.journal }),
-    auditExports: new AuditExports(),
+    auditExports: new ConcurrencyLimiter('audit_exports'),
+    historyExports: new ConcurrencyLimiter('history_exports'),
+    historyQueries: new ConcurrencyLimiter('history_queries'),
     ...callers,
     rates: checkedRates(world, clock, new MemoryRateLimiter(clock)),
     actors: runtime.actors,
