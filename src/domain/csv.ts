@@ -9,7 +9,8 @@ export function csvRecord(fields: readonly (string | number | null)[]): string {
   return `${fields.map(csvField).join(',')}\r\n`;
 }
 
-function csvField(value: string | number | null): string {
+/** A field of a record. */
+export function csvField(value: string | number | null): string {
   if (value === null) return '';
   if (typeof value === 'number') return `${value}`;
   const safe = FORMULA.test(value) ? `'${value}` : value;

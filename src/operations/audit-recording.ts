@@ -102,7 +102,7 @@ export const originOf = ({
 });
 
 /** Null without a user: an unauthenticated operation whose subject names no user. */
-function auditedActionOf(
+export function auditedActionOf(
   { name: action }: Pick<Operation, 'name'>,
   caller: Caller,
   given: AuditSubject,

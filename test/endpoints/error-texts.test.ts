@@ -188,6 +188,7 @@ describe('extreme values', () => {
       'orchestrateCommand action',
       'orchestrateCommand params',
       'patchDevice tags',
+      'queryHistory devices',
       'registerCa certificate',
       'registerCa registration',
       'registerCa verification_certificate',

@@ -41,7 +41,7 @@ export const deviceRows: readonly Row[] = [
   },
   {
     ...{ method: 'GET', path: '/devices/{id}/history', role: 'user', scope: 'read:history', status: 200 },
-    request: async (world) => ({ path: `/devices/${await world.device()}/history?property=level` }),
+    request: async (world) => ({ path: `/devices/${await world.device()}/history?property=level&step=1h` }),
     refusals: {
       VALIDATION_FAILED: async (world) => ({ path: `/devices/${await world.device()}/history?property=level&step=1x` }),
     },
@@ -58,6 +58,25 @@ export const deviceRows: readonly Row[] = [
         path: `/devices/${await world.revoked()}/history`,
         body: { reports: [{ at: yesterday(), state: { level: 1 } }] },
       }),
+    },
+  },
+  {
+    ...{ method: 'GET', path: '/devices/{id}/history/export', role: 'user', scope: 'read:history', status: 200 },
+    request: async (world) => ({ path: `/devices/${await world.device()}/history/export?property=level&format=csv` }),
+    refusals: {
+      VALIDATION_FAILED: async (world) => ({ path: `/devices/${await world.device()}/history/export?format=csv` }),
+    },
+  },
+  {
+    ...{ method: 'POST', path: '/history/query', role: 'user', scope: 'read:history', status: 200, reads: true },
+    foreign: 'body',
+    request: async (world) => ({
+      path: '/history/query',
+      body: { series: [{ device_id: await world.device(), property: 'level' }], step: '1h', max_series: 1 },
+    }),
+    refusals: {
+      VALIDATION_FAILED: () => ({ path: '/history/query', body: { devices: {}, properties: ['level'] } }),
+      NOT_FOUND: () => ({ path: '/history/query', body: { series: [{ device_id: v4(), property: 'level' }] } }),
     },
   },
   {

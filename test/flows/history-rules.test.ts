@@ -56,6 +56,23 @@ async function values(id: string, property: string): Promise<unknown[]> {
   return body.history.samples.map(({ value }: { value: unknown }) => value);
 }
 
+/** The values of an export of properties, one after the other. */
+async function exported(id: string, ...properties: string[]): Promise<unknown[]> {
+  const query = new URLSearchParams(properties.map((property): [string, string] => ['property', property]));
+  const headers = { authorization: `Bearer ${owner.token}` };
+  const response = await fetch(`${at.url}/v1/devices/${id}/history/export?${query}`, { headers });
+  expect(response.status).toBe(200);
+  const lines = (await response.text()).split('\n').slice(0, -1);
+  return lines.map((line) => JSON.parse(line).value);
+}
+
+/** The values of each series of a query. */
+async function queried(selection: object): Promise<unknown[][]> {
+  const { status, body } = await owner.post('/v1/history/query', { ...selection, step: 'raw' });
+  expect(status, JSON.stringify(body)).toBe(200);
+  return body.series.map(({ samples }: { samples: { value: unknown }[] }) => samples.map(({ value }) => value));
+}
+
 /** Compacts all reports of the device. */
 async function compact(id: string): Promise<void> {
   const { clock, store, log } = at.services;
@@ -147,6 +164,15 @@ it('telemetry has samples at once, apart from properties of the same name', asyn
   await heartbeat({ rssi: -62 });
   expect(await storedTexts(id)).toBe(before);
   expect(await values(id, '$telemetry.rssi')).toEqual([-61, -62]);
+  expect(await exported(id, '$telemetry.rssi', '$telemetry.battery')).toEqual([-61, -62, 80]);
+  const other = await connected();
+  await other.heartbeat({ rssi: -70 });
+  const ids = [other.id, id];
+  const paths = ['$telemetry.rssi', 'level'];
+  const series = ids.flatMap((device_id) => paths.map((property) => ({ device_id, property })));
+  expect(await queried({ series })).toEqual([[-70], [], [-61, -62], []]);
+  const selected = { devices: { category: 'light' }, properties: ['$telemetry.rssi'], max_series: 2 };
+  expect(await queried(selected)).toEqual([[-70], [-61, -62]]);
   await report({ $telemetry: { rssi: 1 }, telemetry: { rssi: 2 } });
   expect(await storedTexts(id)).toContain('"rssi":-62');
   for (const prepare of [async () => {}, () => compact(id)]) {
@@ -156,8 +182,13 @@ it('telemetry has samples at once, apart from properties of the same name', asyn
     expect(await values(id, '$telemetry.uptime_s')).toEqual([5, 65]);
     expect(await values(id, '\\$telemetry.rssi')).toEqual([1]);
     expect(await values(id, 'telemetry.rssi')).toEqual([2]);
+    expect(await exported(id, '$telemetry.rssi', '\\$telemetry.rssi')).toEqual([-61, -62, 1]);
+    expect(await queried({ series })).toEqual([[-70], [], [-61, -62], []]);
   }
-  expect((await owner.get(`/v1/devices/${id}/history?property=$rssi`)).status).toBe(400);
+  for (const path of ['history', 'history/export'])
+    expect((await owner.get(`/v1/devices/${id}/${path}?property=$rssi`)).status).toBe(400);
+  const reserved = await owner.post('/v1/history/query', { series: [{ device_id: id, property: '$rssi' }] });
+  expect(reserved).toMatchObject({ status: 400, body: { errors: [{ path: 'series.0.property' }] } });
 });
 
 it('a device that reports more than it may store a day leaves no samples, and its twin follows', async () => {

@@ -18,6 +18,8 @@ const supported: Readonly<Record<string, NonNullable<Operation['restrictedKeys']
   getDevice: 'devices',
   getDeviceActivity: 'devices',
   getDeviceHistory: 'devices',
+  exportDeviceHistory: 'devices',
+  queryHistory: 'devices',
   getDeviceTimeline: 'devices',
   explainValue: 'devices',
   getHomeTimeline: 'devices',

@@ -24,8 +24,20 @@ export interface FieldCosts {
   cost?: number;
   /** The field is a connection: the cost of an entry counts once per entry of the page. */
   isConnection?: true;
-  /** Assumed length of a list, or the argument that limits it. */
+  /** Assumed length of a list, or the argument that limits it: of the field, or of a field around it that has it in `listLimits`. */
   assumedEntries?: number | string;
+  /** Arguments that limit lists within the result, with their defaults. */
+  listLimits?: Readonly<Record<string, number>>;
+}
+
+type ListLimits = NonNullable<FieldCosts['listLimits']>;
+
+/** Where a selection set is. */
+interface Place {
+  /** The page size of the connection whose fields these are, otherwise 1. */
+  each: number;
+  /** Arguments of the fields around it that limit lists. */
+  listLimits: ListLimits;
 }
 
 type Field = GraphQLField<unknown, unknown>;
@@ -39,7 +51,7 @@ interface CostParts {
 /**
  * Cost of a valid operation in points: 1 for each field of each entry that it may return, plus 10 for each query field, 100
  * for each mutation field and 2,000 for each introspection field. A list without a limit counts as 10 entries, unless it is
- * mostly longer or shorter.
+ * mostly longer or shorter. A field's argument may also limit lists within its result.
  */
 export const costOf = (operation: OperationDefinitionNode, parts: CostParts): number =>
   new OperationCost(operation, parts).total();
@@ -56,54 +68,68 @@ class OperationCost {
 
   total(): number {
     const { selectionSet, operation } = this.#operation;
-    return this.#costOf(selectionSet, this.#parts.schema.getRootType(operation), 1);
+    return this.#costOf(selectionSet, this.#parts.schema.getRootType(operation), { each: 1, listLimits: {} });
   }
 
-  /** `each`: the page size of the connection whose fields these are, otherwise 1. */
-  #costOf({ selections }: SelectionSetNode, type: unknown, each: number): number {
+  #costOf({ selections }: SelectionSetNode, type: unknown, place: Place): number {
     const fields = isObjectType(type) || isInterfaceType(type) ? type.getFields() : {};
     let sum = 0;
     for (const selection of selections) {
       if (selection.kind === Kind.FIELD) {
         const name = selection.name.value;
-        sum += this.#costOfField(selection, Object.hasOwn(fields, name) ? fields[name] : undefined, each);
+        sum += this.#costOfField(selection, Object.hasOwn(fields, name) ? fields[name] : undefined, place);
       } else if (selection.kind === Kind.INLINE_FRAGMENT) {
         const on = selection.typeCondition?.name.value;
-        sum += this.#costOf(selection.selectionSet, on === undefined ? type : this.#parts.schema.getType(on), each);
+        sum += this.#costOf(selection.selectionSet, on === undefined ? type : this.#parts.schema.getType(on), place);
       } else {
-        sum += this.#costOfFragment(selection.name.value, each);
+        sum += this.#costOfFragment(selection.name.value, place);
       }
     }
     return sum;
   }
 
   /** A fragment on the entries of a connection counts once per entry. */
-  #costOfFragment(name: string, each: number): number {
-    const key = `${each} ${name}`;
+  #costOfFragment(name: string, place: Place): number {
+    const key = `${JSON.stringify(place)} ${name}`;
     const known = this.#fragmentCosts.get(key);
     if (known !== undefined) return known;
     const fragment = this.#parts.fragments.get(name);
     const type = fragment && this.#parts.schema.getType(fragment.typeCondition.name.value);
-    const cost = fragment === undefined ? 0 : this.#costOf(fragment.selectionSet, type, each);
+    const cost = fragment === undefined ? 0 : this.#costOf(fragment.selectionSet, type, place);
     this.#fragmentCosts.set(key, cost);
     return cost;
   }
 
-  #costOfField(node: FieldNode, field: Field | undefined, each: number): number {
+  #costOfField(node: FieldNode, field: Field | undefined, { each, listLimits }: Place): number {
     if (field === undefined) return isIntrospectionField(node) ? INTROSPECTION_COST : 1;
     const { cost = 0, isConnection } = field.extensions as FieldCosts;
     const own = 1 + cost;
     if (node.selectionSet === undefined) return own;
     const type = getNamedType(field.type);
-    if (isConnection) return own + this.#costOf(node.selectionSet, type, pageSizeOf(this.#argument(node, 'first')));
-    return own + this.#entriesOf(node, field, each) * this.#costOf(node.selectionSet, type, 1);
+    const inner = this.#limitsWithin(node, field, listLimits);
+    if (isConnection) {
+      const page = { each: pageSizeOf(this.#argument(node, 'first')), listLimits: inner };
+      return own + this.#costOf(node.selectionSet, type, page);
+    }
+    const entries = this.#entriesOf(node, field, { each, listLimits });
+    return own + entries * this.#costOf(node.selectionSet, type, { each: 1, listLimits: inner });
+  }
+
+  #limitsWithin(node: FieldNode, field: Field, listLimits: ListLimits): ListLimits {
+    const { listLimits: own } = field.extensions as FieldCosts;
+    if (own === undefined) return listLimits;
+    const given = Object.entries(own).map(
+      ([name, fallback]) => [name, this.#argument(node, name) ?? fallback] as const,
+    );
+    return { ...listLimits, ...Object.fromEntries(given.map(([name, size]) => [name, Math.max(1, Number(size))])) };
   }
 
   /** Number of entries that the field may return, for each of its parents. */
-  #entriesOf(node: FieldNode, field: Field, each: number): number {
+  #entriesOf(node: FieldNode, field: Field, { each, listLimits }: Place): number {
     if (each > 1 && (field.name === 'edges' || field.name === 'nodes')) return each;
     const { assumedEntries = 1 } = field.extensions as FieldCosts;
     if (typeof assumedEntries === 'number') return assumedEntries;
+    if (Object.hasOwn(listLimits, assumedEntries)) return listLimits[assumedEntries] ?? 1;
     return pageSizeOf(this.#argument(node, assumedEntries) ?? defaultOf(field, assumedEntries));
   }
 

@@ -37,8 +37,10 @@ const scalarTypes = {
 /** Length that the cost calculation assumes for a list without a limit (operation-cost.ts). */
 export const ASSUMED_ENTRIES = 10;
 /** Of lists that are mostly longer or shorter, by type and member. */
-const assumedLengths: Readonly<Record<string, Readonly<Record<string, number>>>> = {
-  DeviceHistory: { samples: 500, points: 500 },
+const assumedLengths: Readonly<Record<string, Readonly<Record<string, number | string>>>> = {
+  // An argument of the field around them.
+  HistoryQueryResult: { series: 'maxSeries' },
+  DeviceHistory: { samples: 'limit', points: 'limit' },
   HistoryPoint: { states: 2 },
 };
 

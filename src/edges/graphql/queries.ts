@@ -37,7 +37,7 @@ interface TypeBuilders {
 
 export function queryField(builders: TypeBuilders, name: string, row: QueryField): Field {
   if (row.connectionMember !== undefined) return connectionField(builders, name, row, row.connectionMember);
-  const { operation, resultMember } = row;
+  const { operation, resultMember, listLimits } = row;
   const members = membersOf(shapeOf(operation.input, 'input').shape);
   const { fields: args, read: readInput } = builders.inputs.fields(members, pascal(name));
   const body = shapeOf(operation.output, 'output').shape;
@@ -46,13 +46,22 @@ export function queryField(builders: TypeBuilders, name: string, row: QueryField
     type: resultType(builders.outputs, result, row, pascal(name)),
     description: describeOperation(operation),
     args,
-    extensions: { cost: READ_COST, operation, ...(result.kind === 'list' && { assumedEntries: ASSUMED_ENTRIES }) },
+    extensions: {
+      ...{ cost: READ_COST, operation, ...(listLimits !== undefined && { listLimits }) },
+      ...(result.kind === 'list' && { assumedEntries: ASSUMED_ENTRIES }),
+    },
     resolve: async (_, given, context) => {
-      const { body } = await performRead(context, operation, readInput(given));
+      const { body } = await performRead(context, operation, readInput(withLimits(given, listLimits)));
       return resultMember === undefined ? body : (body as Body)[resultMember];
     },
   };
 }
+
+/** The arguments with the defaults that they lack, or that are null. */
+const withLimits = (given: Readonly<Record<string, unknown>>, listLimits: QueryField['listLimits'] = {}): object => ({
+  ...given,
+  ...Object.fromEntries(Object.entries(listLimits).map(([name, size]) => [name, given[name] ?? size])),
+});
 
 /** Nullable, so that the refusal of one field leaves the results of the others. */
 function resultType(outputs: OutputTypes, shape: Shape, row: QueryField, place: string): GraphQLNullableOutputType {

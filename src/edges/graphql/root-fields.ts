@@ -40,6 +40,7 @@ import { keyHistory, reinstateDevice, revokeDevice, rotateSecret } from '../../o
 import { registerDevice } from '../../operations/devices/device-registration.ts';
 import { deleteDevice, getDevice, listDevices, patchDevice } from '../../operations/devices/devices.ts';
 import { importHistory } from '../../operations/devices/history-import.ts';
+import { queryHistory } from '../../operations/devices/history-query.ts';
 import {
   getManifest,
   listCapabilities,
@@ -127,6 +128,8 @@ export interface QueryField {
   typeName?: string;
   /** Names of the variants, if the body is a union. */
   typeNames?: readonly string[];
+  /** Defaults of arguments that limit lists in the result, which are lower than in the REST API: see `FieldCosts.listLimits`. */
+  listLimits?: Readonly<Record<string, number>>;
 }
 
 /** A mutation field. Its result types are named by the output schema, otherwise by `typeNames` or the operation. */
@@ -146,7 +149,8 @@ export const queries: Readonly<Record<string, QueryField>> = {
   devices: { operation: listDevices, connectionMember: 'devices' },
   tags: { operation: listTags, connectionMember: 'tags' },
   deviceActivity: { operation: getDeviceActivity, resultMember: 'activity' },
-  deviceHistory: { operation: getDeviceHistory, resultMember: 'history' },
+  deviceHistory: { operation: getDeviceHistory, resultMember: 'history', listLimits: { limit: 500 } },
+  historyQuery: { operation: queryHistory, typeName: 'HistoryQueryResult', listLimits: { maxSeries: 10, limit: 200 } },
   deviceTimeline: { operation: getDeviceTimeline, connectionMember: 'entries' },
   valueExplanation: { operation: explainValue, resultMember: 'explanation' },
   deviceKeys: { operation: keyHistory, resultMember: 'keys' },

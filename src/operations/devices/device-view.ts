@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { Committed, DeviceSessions } from '../../actors/contract.ts';
 import { signingAlgSchema, telemetryMismatchSchema } from '../../domain/enum-schemas.ts';
+import type { StoredReport } from '../../domain/history/sample.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { quoted } from '../../domain/quoted.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
@@ -47,6 +48,10 @@ export function nameInPreview({ snapshot }: CommittedDevice): string {
   const { id, name } = snapshot.context.fixed;
   return name === null ? id : quoted(name);
 }
+
+/** Telemetry that waits for the next commit of the device. */
+export const pendingReports = ({ snapshot }: CommittedDevice): StoredReport[] =>
+  snapshot.context.live.samples.pending.map(([at, time, sequence, telemetry]) => [at, time, sequence, {}, telemetry]);
 
 /** An entry of the list: the specification's fields, plus name and online, which people look for. */
 export const deviceEntry = z

@@ -8,8 +8,8 @@ import { MAX_DEVICE_SKEW_MS } from '../../store/contract/history.ts';
 import { idOf, isoTime, timeInput } from '../inputs.ts';
 import { operation, tenantOf } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
-import { retainedHistory } from './device-history.ts';
 import { findDevice } from './device-view.ts';
+import { retainedHistory } from './history-range.ts';
 
 /** Reports of one request. */
 export const MAX_IMPORTED_REPORTS = 1_000;

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { csvRecord } from '../../domain/csv.ts';
 import type { Position } from '../../domain/cursor.ts';
+import { type ExportFormat, exportFormats } from '../../domain/export-formats.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
@@ -11,11 +12,6 @@ import { auditEntriesOf, auditedTenant, auditFilterOf, auditFilters } from './au
 /** Entries that are in memory at the same time. */
 const PAGE_ENTRIES = 500;
 
-const formats = {
-  ndjson: { type: 'application/x-ndjson', parameters: '', ending: 'ndjson' },
-  csv: { type: 'text/csv', parameters: '; charset=utf-8; header=present', ending: 'csv' },
-} as const;
-type Format = keyof typeof formats;
 type Entry = Awaited<ReturnType<typeof auditEntriesOf>>[number];
 
 /** In the order of the columns; a column that an entry lacks does not compile. */
@@ -39,13 +35,13 @@ export const exportAudit = operation({
   acrossTenants: true,
   scope: 'read:audit',
   changes: false,
-  streams: Object.values(formats).map(({ type }) => type),
+  streams: Object.values(exportFormats).map(({ type }) => type),
   refuses: ['FORBIDDEN', 'NOT_FOUND', 'OVERLOADED'],
   needs: ['actors', 'auditExports', 'clock', 'store'],
   async run(services, { input, caller }) {
     const tenant = await auditedTenant(services, caller, input);
     if (!tenant.ok) return tenant;
-    const { type, parameters, ending } = formats[input.format];
+    const { type, parameters, ending } = exportFormats[input.format];
     const name = `audit-${iso(services.clock.now()).slice(0, 10)}.${ending}`;
     return done({
       body: null,
@@ -81,7 +77,7 @@ async function* pagesOf(
 
 async function* chunksOf(
   pages: AsyncIterable<readonly Entry[]>,
-  format: Format,
+  format: ExportFormat,
   end: () => void,
 ): AsyncGenerator<string> {
   try {

@@ -27,7 +27,7 @@ const entry = z
     client: z.string().nullable().meta({ description: 'The client as it calls itself; null likewise' }),
     count: z.int().meta({
       description:
-        'Above 1: so many repetitions, within a minute, of an earlier entry. Of `dropAuditEntries`: so many refused attempts were not recorded',
+        'Above 1: so many repetitions, within a minute, of an earlier entry. Of `dropAuditEntries`: so many refused attempts were not recorded. Of `exportHistoryRows`: so many rows were sent',
     }),
     subject_name: z.string().nullable().meta({
       description:

@@ -1,13 +1,13 @@
 import { z } from 'zod';
-import { IMPORTED_SEQUENCE, type SampleValue, type SeriesPath } from '../../domain/history/sample.ts';
+import { IMPORTED_SEQUENCE, type SampleValue, type SeriesPath, seriesPathOf } from '../../domain/history/sample.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done } from '../../domain/refusals.ts';
 import { allowsScope } from '../../domain/scopes.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import { MAX_DEVICE_SKEW_MS } from '../../store/contract/history.ts';
-import { pathOf, pendingOf, propertyPath, retainedHistory } from '../devices/device-history.ts';
-import { findDevice } from '../devices/device-view.ts';
+import { findDevice, pendingReports } from '../devices/device-view.ts';
+import { latestSampleAt, propertyPath, retainedHistory } from '../devices/history-range.ts';
 import { type LastChange, readLastChange } from '../devices/last-change.ts';
 import type { SeriesRef } from '../devices/series-reader.ts';
 import { idOf, isoTime, timeInput } from '../inputs.ts';
@@ -139,15 +139,13 @@ export const explainValue = operation({
     const found = await findDevice(services, caller, input.id);
     if (!found.ok) return found;
     const now = services.clock.now();
-    // The clock of a device may be ahead; no sample has a later time.
-    const latest = now + MAX_DEVICE_SKEW_MS;
+    const latest = latestSampleAt(now);
     const at = input.at === undefined ? latest : Math.min(Date.parse(input.at), latest);
-    const path = pathOf(input.property);
-    if (!path.ok) return path;
+    const { from } = seriesPathOf(input.property) as SeriesPath;
     const { createdAt } = found.value.snapshot.context.fixed;
     const series = {
       ...{ tenantId: tenantOf(caller), deviceId: input.id, property: input.property, createdAt },
-      ...{ from: path.value.from, pending: pendingOf(found.value) },
+      ...{ from, pending: pendingReports(found.value) },
     };
     const retained = await retainedHistory(services, series.tenantId, now);
     const read =

@@ -29,7 +29,7 @@ const REST_ALONE = [
     'createWsTicket',
     'createSignInLink',
   ],
-  ...['getLiveness', 'getReadiness', 'putArtifact', 'getArtifact', 'exportAudit'],
+  ...['getLiveness', 'getReadiness', 'putArtifact', 'getArtifact', 'exportAudit', 'exportDeviceHistory'],
 ];
 
 describe('the schema', () => {

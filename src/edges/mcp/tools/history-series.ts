@@ -8,7 +8,8 @@ import { iso } from '../../../domain/iso-time.ts';
 import { done, type Outcome } from '../../../domain/refusals.ts';
 import { uuid } from '../../../domain/uuid-schema.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../../../domain/values.ts';
-import { getDeviceHistory, latestSampleAt } from '../../../operations/devices/device-history.ts';
+import { getDeviceHistory } from '../../../operations/devices/device-history.ts';
+import { latestSampleAt } from '../../../operations/devices/history-range.ts';
 import { isoTime } from '../../../operations/inputs.ts';
 import type { McpToolCall } from './tool.ts';
 

@@ -3,7 +3,9 @@ import { getDeviceHistory } from '../../../operations/devices/device-history.ts'
 import { keyHistory, reinstateDevice, revokeDevice, rotateSecret } from '../../../operations/devices/device-keys.ts';
 import { registerDevice } from '../../../operations/devices/device-registration.ts';
 import { deleteDevice, getDevice, listDevices, patchDevice } from '../../../operations/devices/devices.ts';
+import { exportDeviceHistory } from '../../../operations/devices/history-export.ts';
 import { importHistory } from '../../../operations/devices/history-import.ts';
+import { queryHistory } from '../../../operations/devices/history-query.ts';
 import { listTags } from '../../../operations/devices/tags.ts';
 import { getDeviceTimeline } from '../../../operations/timeline/timeline.ts';
 import { explainValue } from '../../../operations/timeline/value-explanation.ts';
@@ -17,6 +19,8 @@ export const deviceRoutes: Route[] = [
   { method: 'GET', path: '/devices/{id}/activity', operation: getDeviceActivity, success: 200 },
   { method: 'GET', path: '/devices/{id}/history', operation: getDeviceHistory, success: 200 },
   { method: 'POST', path: '/devices/{id}/history', operation: importHistory, success: 200 },
+  { method: 'GET', path: '/devices/{id}/history/export', operation: exportDeviceHistory, success: 200 },
+  { method: 'POST', path: '/history/query', operation: queryHistory, success: 200 },
   { method: 'GET', path: '/devices/{id}/timeline', operation: getDeviceTimeline, success: 200 },
   { method: 'GET', path: '/devices/{id}/why', operation: explainValue, success: 200 },
   { method: 'PATCH', path: '/devices/{id}', operation: patchDevice, success: 200 },
