@@ -1,14 +1,19 @@
-// How many bytes does a sample take before and after its day is rolled up, what does merging a day cost, and how long do reads and retention take?
+// How many bytes does a sample take before and after its day is rolled up, what does merging a day cost, how long do reads and
+// retention take, and how fast is an export?
 
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import pg from 'pg';
 import { readConfig } from '../../src/config.ts';
 import { DAY_MS, dayOf } from '../../src/domain/day.ts';
+import { rowFormats } from '../../src/domain/history/export-rows.ts';
 import type { StoredReport } from '../../src/domain/history/sample.ts';
-import { readBuckets, readSamples } from '../../src/operations/devices/series-reader.ts';
+import { blocksOf } from '../../src/operations/devices/history-export.ts';
+import { readBuckets, readManyBuckets, readSamples } from '../../src/operations/devices/series-reader.ts';
 import { HistoryCompaction } from '../../src/services/history-compaction.ts';
 import { openStore } from '../../src/store/open.ts';
-import { deviceCommit, nextCommit } from '../../test/support/actor-commits.ts';
+import { deviceCommit, newId, nextCommit } from '../../test/support/actor-commits.ts';
 import { testClock } from '../../test/support/clock.ts';
+import { samplesOfDay, storeHistory } from '../../test/support/stored-history.ts';
 import { formatLatencies, percentile } from '../support/figures.ts';
 import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
@@ -32,11 +37,17 @@ const BYTES_AFTER = 12;
 const WEEK_P99_MS = 20;
 const YEAR_P99_MS = 50;
 const DROP_MS = 50;
+/** 100 series of a day in intervals of five minutes. */
+const SERIES = 100;
+const SERIES_P99_MS = 150;
+const EXPORT_PER_SECOND = 500_000;
+const EXPORT_DAYS = 7;
+const EXPORT_HEAP_MB = 64;
 
 const options = readOptions();
 const scale = options.short
-  ? { devices: 4, reports: 60, yearDays: 10, reads: 10, firstReads: 2 }
-  : { devices: 100, reports: 1_440, yearDays: 365, reads: READS, firstReads: FIRST_READS };
+  ? { devices: 5, reports: 60, yearDays: 10, reads: 10, firstReads: 2, exported: 5_000 }
+  : { devices: 100, reports: 1_440, yearDays: 365, reads: READS, firstReads: FIRST_READS, exported: 86_400 };
 
 printMachine();
 const cluster = await startCluster(options);
@@ -61,8 +72,16 @@ function random(): number {
   return state / 2 ** 32;
 }
 
+const TENANT = newId();
+/** The properties of a report. */
+const names = [
+  ...Array.from({ length: 12 }, (_, n) => `temperature_${n}`),
+  ...Array.from({ length: 4 }, (_, n) => `energy_${n}`),
+  ...[0, 1].flatMap((n) => [`on_${n}`, `mode_${n}`]),
+];
+
 class Reporter {
-  commit = deviceCommit();
+  commit = deviceCommit({ tenantId: TENANT });
   readonly #numbers = Array.from({ length: 12 }, () => 20 + 5 * random());
   #count = 0;
 
@@ -153,11 +172,27 @@ for (let n = 0; n < scale.reports; n += 1) {
 const series = scale.devices * PROPERTIES;
 const samples = series * scale.reports;
 limit('a sample before its day is rolled up', (await historyBytes()) / samples, BYTES_BEFORE, 'B');
+/** 20 properties of 5 devices. */
+const keys = devices
+  .slice(0, SERIES / PROPERTIES)
+  .flatMap(({ id: deviceId }) => names.map((property) => ({ deviceId, property })));
+const queryDay = async (): Promise<void> => {
+  const day = { tenantId: (devices[0] as Reporter).tenantId, keys, from: START, to: START + DAY_MS };
+  const read = await readManyBuckets({ store }, day, 5 * MINUTE, day.to);
+  const counts = read.ok ? read.value.series.map((buckets) => buckets.reduce((sum, { count }) => sum + count, 0)) : [];
+  if (counts.length !== SERIES || counts.some((count) => count !== scale.reports))
+    throw new Error('samples are missing');
+};
+const compacted = `${SERIES} series of a day whose reports are`;
+console.log(`${compacted} not compacted: ${formatLatencies(await latencies(queryDay))}`);
 clock.set(START + DAY_MS - MINUTE);
 await printCost(`compaction of ${scale.devices * scale.reports} reports`, () => compaction.sweep());
 clock.set(START + DAY_MS + 60 * MINUTE);
 await printCost(`merging ${series} days of a property`, () => compaction.sweep());
 await drop(FIRST_DAY - 1);
+const complete = await latencies(queryDay);
+console.log(`${compacted} rolled up: ${formatLatencies(complete)}`);
+limit(`${SERIES} series of a complete day, 99 %`, percentile(complete, 99), SERIES_P99_MS, 'ms');
 limit('a sample after that', (await historyBytes()) / samples, BYTES_AFTER, 'B');
 
 // A year of one device with a report an hour, and its last week of another one, with a report a minute.
@@ -228,6 +263,44 @@ async function firstReads(read: (of: typeof store) => Promise<void>): Promise<nu
 }
 console.log(`a week on a new connection: ${formatLatencies(await firstReads(readWeek))}`);
 console.log(`a year on a new connection: ${formatLatencies(await firstReads(readYear))}`);
+
+// An export of a property with a sample a second for a week, without the socket.
+const dense = new Reporter();
+await store.actors.commit([dense.commit]);
+const denseDays = Array.from({ length: EXPORT_DAYS }, (_, n) => dayOf(weekFrom) + n);
+await storeHistory(
+  store,
+  { deviceId: dense.id, tenantId: TENANT },
+  {
+    level: new Map(denseDays.map((day) => [day, samplesOfDay(day, scale.exported, [20, 20.5, 21, 20.5, 19.9])])),
+  },
+);
+for (const format of ['csv', 'ndjson'] as const) {
+  const [from, to] = [weekFrom, weekFrom + EXPORT_DAYS * DAY_MS];
+  const range = { from, to, now: clock.now(), step: 'raw', retained: to - from };
+  const request = { tenantId: TENANT, deviceId: dense.id, pending: [], range, shown: new Set<never>() };
+  let rows = 0;
+  let bytes = 0;
+  let heap = 0;
+  const started = performance.now();
+  const heapBefore = process.memoryUsage().heapUsed;
+  for await (const block of blocksOf({ store }, request, 'level', rowFormats[format]())) {
+    rows += block.rows;
+    bytes += Buffer.from(block.text).length;
+    heap = Math.max(heap, process.memoryUsage().heapUsed);
+    await nextTurn();
+  }
+  const seconds = (performance.now() - started) / 1_000;
+  if (rows !== EXPORT_DAYS * scale.exported) throw new Error('rows of the export are missing');
+  console.log(`export as ${format}: ${rows} samples, ${(bytes / 1e6).toFixed(1)} MB in ${seconds.toFixed(2)} s`);
+  const rate = rows / seconds;
+  const isMissed = format === 'csv' && rate < EXPORT_PER_SECOND && !options.short;
+  missed ||= isMissed;
+  console.log(
+    `samples a second: ${Math.round(rate)}, at least ${EXPORT_PER_SECOND} as csv${isMissed ? ' MISSED' : ''}`,
+  );
+  limit('memory of the heap beyond that before', (heap - heapBefore) / 1e6, EXPORT_HEAP_MB, 'MB');
+}
 
 const before = performance.now();
 const dropped = await drop(dayOf(clock.now()) - WEEK_DAYS + 1);
