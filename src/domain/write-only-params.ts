@@ -38,10 +38,11 @@ export function maskParams(
   }
   const others = [...manifest.capabilities, ...(manifest.removed ?? [])];
   const marksAny = others.some(({ paramSchema }) => paramSchema === null || hasWriteOnly(paramSchema));
-  return marksAny ? maskAll(params) : params;
+  return marksAny ? maskAllParams(params) : params;
 }
 
-const maskAll = (params: JsonObject): JsonObject => mapMembers(params, () => WRITE_ONLY_MASK);
+/** For a device whose manifest is not known. */
+export const maskAllParams = (params: JsonObject): JsonObject => mapMembers(params, () => WRITE_ONLY_MASK);
 
 function mask(schema: JsonObject, value: Json): Json {
   if (schema.writeOnly === true) return WRITE_ONLY_MASK;

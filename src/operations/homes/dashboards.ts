@@ -6,8 +6,8 @@ import { memorySourceOf } from '../../domain/memory.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { allowsScope } from '../../domain/scopes.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
-import type { Uuid } from '../../domain/values.ts';
-import { maskParams } from '../../domain/write-only-params.ts';
+import type { JsonObject, Uuid } from '../../domain/values.ts';
+import { maskAllParams, maskParams } from '../../domain/write-only-params.ts';
 import { loadTargets } from '../commands/gateway-facts.ts';
 import {
   cursorAfter,
@@ -51,14 +51,25 @@ const bodyOf = (one: Dashboard) => ({ dashboard: { ...members(one), tiles: [...o
 
 type MaskServices = Pick<Services, 'actors' | 'manifests' | 'sessions'>;
 
-/** The tiles without the values of `writeOnly` parameters (decision 57): what was stored before a manifest marked them is not shown. */
-async function maskedTiles(services: MaskServices, caller: Caller, tiles: readonly Tile[]): Promise<Tile[]> {
+/**
+ * The tiles without the values of `writeOnly` parameters (decision 57): what was stored before a manifest marked them is not
+ * shown. `unknown` has the parameters for a device that does not exist, of which no manifest says what is marked.
+ */
+async function maskedTiles(
+  services: MaskServices,
+  caller: Caller,
+  { tiles, unknown }: { tiles: readonly Tile[]; unknown(params: JsonObject): JsonObject },
+): Promise<Tile[]> {
   const commanded = tiles.flatMap((tile) => (tile.kind === 'command' ? [tile.device_id] : []));
   const targets = commanded.length === 0 ? null : await loadTargets(services, caller, [...new Set(commanded)]);
   return tiles.map((tile) => {
     if (tile.kind !== 'command' || tile.params === undefined) return tile;
-    const manifest = targets?.get(tile.device_id)?.manifest ?? null;
-    return { ...tile, params: maskParams(manifest, tile.action, paramsOf(tile)) };
+    const target = targets?.get(tile.device_id);
+    const params = paramsOf(tile);
+    return {
+      ...tile,
+      params: target === undefined ? unknown(params) : maskParams(target.manifest, tile.action, params),
+    };
   });
 }
 
@@ -74,7 +85,7 @@ async function secretRefusal(
   caller: Caller,
   tiles: readonly Tile[],
 ): Promise<ReturnType<typeof refuse> | null> {
-  const masked = await maskedTiles(services, caller, tiles);
+  const masked = await maskedTiles(services, caller, { tiles, unknown: (params) => params });
   const index = tiles.findIndex((tile, n) => {
     const other = masked[n];
     return tile.kind === 'command' && other?.kind === 'command' && !jsonEqual(paramsOf(tile), paramsOf(other));
@@ -175,7 +186,7 @@ export const getDashboard = operation({
   async run(services, { input, caller }) {
     const found = await findDashboard(services, caller, input.id);
     if (!found.ok) return found;
-    const tiles = await maskedTiles(services, caller, found.value.tiles);
+    const tiles = await maskedTiles(services, caller, { tiles: found.value.tiles, unknown: maskAllParams });
     return done({ body: bodyOf({ ...found.value, tiles }) });
   },
 });

@@ -174,6 +174,12 @@ describe('a dashboard', () => {
       { path: 'tiles.0.params', message: 'must not contain values of write-only parameters' },
     ]);
     expect(JSON.stringify(refused.body)).not.toContain('4711');
+    // The manifest is deleted with the device.
+    expect((await mine.call('POST', `/device/${device_id}/revoke`, {})).status).toBe(200);
+    expect((await mine.call('DELETE', `/devices/${device_id}`)).status).toBe(204);
+    const { tiles } = (await mine.call('GET', `/dashboards/${id}`)).body.dashboard;
+    expect(tiles[0].params).toEqual({ ssid: { write_only: true }, pin: { write_only: true } });
+    expect((await replace(id, { version: 1, tiles })).status).toBe(200);
   });
 
   it('counts towards a quota, also when several are created at once', async () => {
