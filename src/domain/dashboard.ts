@@ -165,5 +165,10 @@ export interface Dashboard {
   changedAt: EpochMs;
 }
 
+/** An entry of a list of dashboards: their tiles are large. */
+export interface DashboardSummary extends Omit<Dashboard, 'tiles'> {
+  tileCount: number;
+}
+
 /** The parameters of the button of a command tile. */
 export const paramsOf = ({ params }: TileOf<'command'>): JsonObject => params ?? {};

@@ -43,7 +43,7 @@ const summary = z
   .meta({ id: 'DashboardSummary', description: 'A dashboard without its tiles' });
 const dashboard = z.object({ ...summaryMembers, tiles: z.array(tileRecord) }).meta({ id: 'Dashboard' });
 
-const members = ({ id, name, homeId, version, ...one }: Dashboard) => ({
+const members = ({ id, name, homeId, version, ...one }: Omit<Dashboard, 'tiles'>) => ({
   ...{ id, name, home_id: homeId, version, created_by: one.createdBy, created_at: iso(one.createdAt) },
   ...{ changed_by: one.changedBy, changed_at: iso(one.changedAt) },
 });
@@ -164,7 +164,7 @@ export const listDashboards = operation({
     const start = startOf(listing, input.cursor);
     if (!start.ok) return start;
     const page = await store.dashboards.list(tenantOf(caller), homeId, input.limit, start.value);
-    const dashboards = page.items.map((one) => ({ ...members(one), tile_count: one.tiles.length }));
+    const dashboards = page.items.map((one) => ({ ...members(one), tile_count: one.tileCount }));
     return done({
       body: { dashboards, count: await page.count(), next_cursor: cursorAfter(listing, page) },
       cursors: cursorsIn(listing, page),

@@ -1,5 +1,5 @@
 import type { Position } from '../../domain/cursor.ts';
-import type { Dashboard } from '../../domain/dashboard.ts';
+import type { Dashboard, DashboardSummary } from '../../domain/dashboard.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { IdempotencyRow } from './idempotency.ts';
 import type { Page } from './page.ts';
@@ -7,8 +7,8 @@ import type { Page } from './page.ts';
 /** Dashboards of tenants. */
 export interface DashboardStore {
   insert(dashboard: Dashboard, idempotency?: IdempotencyRow | null): Promise<void>;
-  /** Newest first; only those of this home, unless it is null. */
-  list(tenantId: Uuid, homeId: Uuid | null, limit: number, after?: Position): Promise<Page<Dashboard>>;
+  /** Newest first, without their tiles; only those of this home, unless it is null. */
+  list(tenantId: Uuid, homeId: Uuid | null, limit: number, after?: Position): Promise<Page<DashboardSummary>>;
   find(tenantId: Uuid, id: Uuid): Promise<Dashboard | null>;
   count(tenantId: Uuid): Promise<number>;
   /** Stores `dashboard` if the stored one has the version before it. False otherwise, and if there is none. */

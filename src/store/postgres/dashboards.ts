@@ -1,4 +1,4 @@
-import type { Dashboard } from '../../domain/dashboard.ts';
+import type { Dashboard, DashboardSummary } from '../../domain/dashboard.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { DashboardStore } from '../contract/dashboards.ts';
 import { countRows } from './count-rows.ts';
@@ -6,22 +6,24 @@ import type { Database } from './database.ts';
 import { idempotencyCte, idempotencyParameter, idempotentScope } from './idempotency.ts';
 import { descendingStart, type ListStatement, readPage } from './keyset-pagination.ts';
 
-interface Row {
+interface SummaryRow {
   id: Uuid;
   tenant_id: Uuid;
   name: string;
   home_id: Uuid | null;
   version: number;
-  tiles: Dashboard['tiles'];
   created_by: string;
   created_at: EpochMs;
   changed_by: string;
   changed_at: EpochMs;
 }
+type Row = SummaryRow & Pick<Dashboard, 'tiles'>;
+type EntryRow = SummaryRow & { tile_count: number };
 
+const summaryColumns = 'id, tenant_id, name, home_id, version, created_by, created_at, changed_by, changed_at';
 const columns = 'id, tenant_id, name, home_id, version, tiles, created_by, created_at, changed_by, changed_at';
 
-const dashboardOf = ({
+const summaryOf = <R extends SummaryRow>({
   tenant_id,
   home_id,
   created_by,
@@ -29,10 +31,13 @@ const dashboardOf = ({
   changed_by,
   changed_at,
   ...row
-}: Row): Dashboard => ({
+}: R) => ({
   ...{ ...row, tenantId: tenant_id, homeId: home_id },
   ...{ createdBy: created_by, createdAt: created_at, changedBy: changed_by, changedAt: changed_at },
 });
+
+const dashboardOf = (row: Row): Dashboard => summaryOf(row);
+const entryOf = ({ tile_count: tileCount, ...row }: EntryRow): DashboardSummary => ({ ...summaryOf(row), tileCount });
 
 /** Dashboards and their tiles, which are one value: they are read and replaced together. */
 export const dashboardStore = (database: Database): DashboardStore => ({
@@ -58,13 +63,13 @@ export const dashboardStore = (database: Database): DashboardStore => ({
     const statement: ListStatement = {
       name: 'dashboards',
       scope: { tenantId },
-      text: `select ${columns} from dashboards
+      text: `select ${summaryColumns}, jsonb_array_length(tiles) as tile_count from dashboards
         where tenant_id = $1 and (created_at, id) < ($2, $3) and ($4::uuid is null or home_id = $4)
         order by created_at desc, id desc limit $5`,
       values: (start, rows) => [tenantId, ...descendingStart(start), homeId, rows],
     };
-    const position = ({ createdAt, id }: Dashboard) => ({ createdAt, id });
-    return readPage(database, statement, { after, limit, of: dashboardOf, position });
+    const position = ({ createdAt, id }: DashboardSummary) => ({ createdAt, id });
+    return readPage(database, statement, { after, limit, of: entryOf, position });
   },
 
   async find(tenantId, id) {

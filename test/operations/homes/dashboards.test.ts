@@ -182,6 +182,14 @@ describe('a dashboard', () => {
     expect((await replace(id, { version: 1, tiles })).status).toBe(200);
   });
 
+  it('is listed without reading its tiles, which are 256 KiB in one dashboard at most', async () => {
+    const { id } = (await create({ tiles: [note] })).body.dashboard;
+    const { dashboards } = service.services.store;
+    const { items } = await dashboards.list(mine.tenantId, null, 10);
+    expect(items).toMatchObject([{ id, tileCount: 1 }]);
+    expect(items[0]).not.toHaveProperty('tiles');
+  });
+
   it('counts towards a quota, also when several are created at once', async () => {
     service.services.settings.quotas = { base: { ...defaultQuotas.base, dashboards: 2 }, factors: {} };
     const answers = await Promise.all([1, 2, 3].map(() => create({})));

@@ -24,7 +24,8 @@ export const dashboardStore = (session: Session): DashboardStore => ({
       const own = tables.dashboards.where(
         (one) => one.tenantId === tenantId && (homeId === null || one.homeId === homeId),
       );
-      return newestFirst(own, (one) => one, limit, after);
+      const entries = own.map(({ tiles, ...one }) => ({ ...one, tileCount: tiles.length }));
+      return newestFirst(entries, (one) => one, limit, after);
     }),
 
   find: (tenantId, id) =>
