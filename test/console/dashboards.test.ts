@@ -160,6 +160,24 @@ describe.runIf(hasChromium())('dashboards in the console', () => {
     await close();
   });
 
+  it('show a confirmation for what was requested, not for what another person changes its button to', async () => {
+    const [lock, light] = [home.idOf('unlock'), home.idOf('set_brightness')];
+    const button = (device_id: string, action: string) => tile('command', 'c', [0, 0, 3, 2], { device_id, action });
+    // The light is loaded already when the button is changed to it.
+    const shown = tile('value', 'v', [3, 0, 3, 2], { device_id: light, property: 'brightness' });
+    const id = await create([button(lock, 'unlock'), shown]);
+    const { page, open, close } = await openConsolePage(browser, at, { token: owner.token, expects: [409] });
+    await open(`/dashboards/${id}`);
+    await page.getByRole('button', { name: 'Unlock' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Unlock: Front door?' });
+    await dialog.waitFor();
+    const change = { version: 1, name: 'Hallway', tiles: [button(light, 'turn_on'), shown] };
+    expect((await owner.put(`/v1/dashboards/${id}`, change)).status).toBe(200);
+    await page.locator('[data-kind="command"]').getByText('Turn on').waitFor();
+    expect(await page.getByRole('dialog').count()).toBe(0);
+    await close();
+  });
+
   it('of a home exist before they are stored, and are changed as a copy; viewers see no devices', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     await open('');

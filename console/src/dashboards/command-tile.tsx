@@ -16,7 +16,9 @@ import { MissingNote } from './missing-note.tsx';
 export function CommandTile({ tile, isOffline }: { tile: TileOf<'command'>; isOffline: boolean }) {
   const { data, error } = useGet<ResponseBody<typeof getDevice>>(`/v1/devices/${tile.device_id}`);
   if (data === undefined || error?.status === 404) return <MissingNote problem={error} what="device" />;
-  return <CommandButton tile={tile} device={data.device} isOffline={isOffline} />;
+  // Another person may change the tile: a dialog that is open has the device and the action that were requested.
+  const key = JSON.stringify([tile.device_id, tile.action, tile.params]);
+  return <CommandButton key={key} tile={tile} device={data.device} isOffline={isOffline} />;
 }
 
 interface CommandButtonProps {
