@@ -4,7 +4,7 @@ import { fullTime } from '../ui/time.tsx';
 import { panned, type TimeWindow, zoomed } from './chart-window.ts';
 import { MarkStrip } from './mark-strip.tsx';
 import { Plot } from './plot.tsx';
-import { AXIS_PX, colourName, TIME_AXIS_PX } from './plot-options.ts';
+import { AXIS_PX, colourName, PADDING_PX, TIME_AXIS_PX } from './plot-options.ts';
 import { cursorTimes, lastText, textAt } from './readout.ts';
 import { stateName } from './state-band.ts';
 import type { ChartModel, ChartPane, ShownSeries } from './use-chart.ts';
@@ -13,8 +13,6 @@ import { useWidth } from './use-width.ts';
 import './charts.css';
 
 const STATE_PX = 34;
-/** Right of the plotting area. */
-const PADDING_PX = 8;
 const PAN_SHARE = 0.25;
 const ZOOM_FACTOR = 1.5;
 

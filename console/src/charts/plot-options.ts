@@ -7,6 +7,8 @@ import { hasBand, isolatedPoints, type PlotLine } from './plot-data.ts';
 /** Width of the labels at the left, the same in all panes, so that their times are aligned. */
 export const AXIS_PX = 52;
 export const TIME_AXIS_PX = 40;
+/** Right of the plotting area: half of the longest label of a time, whose tick may be at the edge. */
+export const PADDING_PX = 26;
 const FONT = '11px system-ui, sans-serif';
 const DAY: Milliseconds = 86_400_000;
 
@@ -117,7 +119,7 @@ const common = ({ width, height, isInteractive }: PlotStyle): UPlot.Options => (
   height,
   ms: 1,
   legend: { show: false },
-  padding: [8, 8, 0, 0],
+  padding: [8, PADDING_PX, 0, 0],
   cursor: {
     show: isInteractive,
     y: false,
@@ -142,7 +144,7 @@ export const numberOptions = (lines: readonly PlotLine[], style: PlotStyle): UPl
 /** A band of states, which a hook draws. */
 export const stateOptions = (style: PlotStyle): UPlot.Options => ({
   ...common(style),
-  padding: [2, 8, 0, 0],
+  padding: [2, PADDING_PX, 0, 0],
   scales: { x: { time: true }, y: { range: [0, 1] } },
   axes: [timeAxis(style.colourOf, style.showsTimes), { size: AXIS_PX, values: () => [], splits: () => [] }],
   series: [{}, { stroke: 'transparent', points: { show: false } }],
