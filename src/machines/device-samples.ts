@@ -1,5 +1,11 @@
 import { DAY_MS, dayOf } from '../domain/day.ts';
-import { type HistoryRule, keptPart, NOTHING_KEPT, type ReportPosition } from '../domain/history/rules.ts';
+import {
+  type HistoryRule,
+  type KeptValues,
+  keptPart,
+  NOTHING_KEPT,
+  type ReportPosition,
+} from '../domain/history/rules.ts';
 import { forEachLeaf, IMPORTED_SEQUENCE, untimedReport } from '../domain/history/sample.ts';
 import { type JsonSpan, spanLength } from '../domain/json/span.ts';
 import type { EpochMs, JsonObject, Milliseconds } from '../domain/values.ts';
@@ -37,14 +43,14 @@ export function sampleReport(
   written: JsonSpan | undefined,
   reported: Reported,
 ): Sampled {
-  const { part, kept } = partOf(report, history, samples, reported, 'state');
-  const stored = storePending(kept === samples.kept ? samples : { ...samples, kept }, reported);
+  const stored = storePending(samples, reported);
+  const { part, kept } = partOf(report, history, stored.samples, reported, 'state');
   if (isEmpty(part)) return stored;
   const text = part === report && written !== undefined ? written : JSON.stringify(part);
   const own = store(stored.samples, { ...reported, part, text, isTelemetry: false });
   return {
     // Values are compared with stored ones only.
-    samples: own.isStored ? own.samples : { ...own.samples, kept: samples.kept },
+    samples: own.isStored && kept !== own.samples.kept ? { ...own.samples, kept } : own.samples,
     outputs: [...stored.outputs, own.output],
   };
 }
@@ -75,10 +81,18 @@ export function storePending(samples: DeviceSamples, { limit }: Pick<Reported, '
   for (const [at, deviceAt, sequence, part] of samples.pending) {
     const text = JSON.stringify(part);
     const stored = store(after, { at, deviceAt, sequence, limit, part, text, isTelemetry: true });
-    after = stored.samples;
+    after = stored.isStored ? stored.samples : { ...stored.samples, kept: keptWithout(after.kept, part) };
     outputs.push(stored.output);
   }
   return { samples: after, outputs };
+}
+
+/** Without the values of telemetry that was compared when it began to wait, and was not stored. */
+function keptWithout(kept: KeptValues, telemetry: JsonObject): KeptValues {
+  if (kept.size === 0) return kept;
+  const remaining = new Map(kept);
+  forEachLeaf([0, 0, 0, {}, telemetry], (property) => remaining.delete(property));
+  return remaining;
 }
 
 /**

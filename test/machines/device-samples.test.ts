@@ -159,6 +159,23 @@ describe('the bytes of a day', () => {
     expect(stored(driven, limited(4, { level: 2 }, T0 + DAY))).toEqual([[4, '{"level":2}']]);
   });
 
+  it('leave telemetry that was not stored out of the comparison', () => {
+    const driven = online();
+    driven.send(publish(1, { '$telemetry.rssi': { history: 'change' }, '$telemetry.uptime_s': { history: 'change' } }));
+    driven.send(heartbeat(2, T0, { rssi: -60 }));
+    expect(stored(driven, limited(3, { on: true }, T0))).toEqual([
+      [2, '{"rssi":-60}'],
+      [3, '{"on":true}'],
+    ]);
+    driven.send(heartbeat(4, T0 + 1, { rssi: -70 }));
+    expect(stored(driven, limited(5, { text: 'x'.repeat(30) }, T0 + 2))).toEqual([]);
+    driven.send(heartbeat(6, T0 + DAY, { rssi: -70 }));
+    expect(stored(driven, limited(7, { on: true }, T0 + DAY, 60))).toEqual([
+      [6, '{"rssi":-70}'],
+      [7, '{"on":true}'],
+    ]);
+  });
+
   it('have no limit without the setting', () => {
     const driven = online();
     const big = { text: 'x'.repeat(30_000) };
