@@ -113,7 +113,13 @@ export const importedSamples = (
 
 /** When reports are stored again; null if they are now. */
 export const pausedUntil = ({ day, isFull }: DeviceSamples, now: EpochMs): EpochMs | null =>
-  isFull && dayOf(now) <= day ? (day + 1) * DAY_MS : null;
+  isFull && countedDay(day, now) === day ? (day + 1) * DAY_MS : null;
+
+/**
+ * The day that the bytes of a report count towards. A clock that is put back to the day before does not start that day again;
+ * one that is put back further was ahead, and the day of the last report is still to come.
+ */
+const countedDay = (last: number, at: EpochMs): number => (dayOf(at) === last - 1 ? last : dayOf(at));
 
 function partOf(
   given: JsonObject,
@@ -136,8 +142,7 @@ function store(
   samples: DeviceSamples,
   { at, deviceAt, sequence, limit = Number.POSITIVE_INFINITY, part, text, isTelemetry }: StoredPart,
 ): { samples: DeviceSamples; output: Output; isStored: boolean } {
-  // A clock that was put back does not start the day again.
-  const day = Math.max(samples.day, dayOf(at));
+  const day = countedDay(samples.day, at);
   const isSameDay = day === samples.day;
   const used = isSameDay ? samples.bytes : 0;
   const size = typeof text === 'string' ? Buffer.byteLength(text) : spanLength(text);

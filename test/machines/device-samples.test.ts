@@ -176,6 +176,16 @@ describe('the bytes of a day', () => {
     ]);
   });
 
+  it('begin again after a clock that was days ahead is put back', () => {
+    const driven = online();
+    expect(stored(driven, limited(2, { text: '0123456789' }, T0 + 400 * DAY))).toHaveLength(1);
+    expect(stored(driven, limited(3, { text: '0123456789' }, T0))).toHaveLength(1);
+    expect(stored(driven, limited(4, { text: '0123456789' }, T0))).toEqual([]);
+    expect(pausedUntil(driven.context.live.samples, T0)).toBeLessThanOrEqual(T0 + DAY);
+    expect(pausedUntil(driven.context.live.samples, T0 - 2 * DAY)).toBeNull();
+    expect(stored(driven, limited(5, { on: true }, T0 + DAY))).toEqual([[5, '{"on":true}']]);
+  });
+
   it('have no limit without the setting', () => {
     const driven = online();
     const big = { text: 'x'.repeat(30_000) };
