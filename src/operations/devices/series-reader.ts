@@ -61,7 +61,9 @@ export interface SampleSeries {
 
 type Reading = Pick<Services, 'store'>;
 
-/** The samples of the range that are retained, and one more than `limit` at least if there are more. */
+/**
+ * The samples of the range that are retained; if there are more than `limit`, so many and all with the time of the next one.
+ */
 export async function readSamples(
   services: Reading,
   { tenantId, from, to, ...key }: SeriesRequest,
@@ -95,7 +97,7 @@ export async function readManySamples(
   return done(all.map(({ samples, before }) => ({ samples, before })));
 }
 
-/** Adds the samples of days until there are more than `limit`. */
+/** Adds the samples of days until there are more than `limit`: a day may have many more, of each series. */
 async function addSamples(
   target: SampleSeries,
   series: SeriesDays,
@@ -104,7 +106,11 @@ async function addSamples(
 ): Promise<void> {
   for await (const { samples, before } of samplesByDay(series, from, to)) {
     if (before !== undefined) target.before = before;
-    for (const sample of samples) target.samples.push(sample);
+    for (const sample of samples) {
+      const next = target.samples[limit];
+      if (next !== undefined && sample.time > next.time) return;
+      target.samples.push(sample);
+    }
     if (target.samples.length > limit) return;
     await nextTurn();
   }

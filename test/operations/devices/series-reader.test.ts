@@ -69,7 +69,7 @@ it('decodes no more days of samples than an answer needs', async () => {
     days: [...bodies].filter(([day]) => day >= from && day <= to).map(([day, body]) => ({ day, part: 1, body })),
   }));
   const result = await readSamples(services, { ...request, to: START + 8 * DAY }, 250);
-  expect(result).toMatchObject({ ok: true, value: { samples: { length: 300 } } });
+  expect(result).toMatchObject({ ok: true, value: { samples: { length: 251 } } });
   expect(read.statements).toBe(2);
 });
 
@@ -104,6 +104,23 @@ it('reads several series with a statement for each group of days, and what was r
   expect(read.ok && read.value.map(valuesOf)).toEqual([levels, levels, [], [4 * DAY]]);
   expect(read.ok && read.value.map(({ before }) => before)).toEqual([null, null, -HOUR, null]);
   expect({ statements, rows }).toEqual({ statements: 4, rows: 20 });
+});
+
+it('keeps no more samples of a day than an answer has, and does not divide those with the same time', async () => {
+  const samples = Array.from({ length: 10_000 }, (_, n) => {
+    const time = START + Math.floor(n / 3);
+    return { time, at: time, sequence: n, value: n };
+  });
+  const body = await encodeSegment(samples);
+  const { services } = storeOf(() => ({ days: [{ day: dayOf(START), part: 1, body }] }));
+  const { tenantId, from, to, ...key } = request;
+  const lengthsOf = async (limit: number) => {
+    const read = await readManySamples(services, { tenantId, from, to, keys: [key, key] }, limit);
+    return read.ok && read.value.map(({ samples: kept }) => kept.length);
+  };
+  expect(await lengthsOf(100)).toEqual([102, 102]);
+  expect(await lengthsOf(1)).toEqual([3, 3]);
+  expect(await lengthsOf(10_000)).toEqual([10_000, 10_000]);
 });
 
 it('takes the state at the start of a range from an earlier day, wherever its samples are stored', async () => {
