@@ -86,10 +86,11 @@ export async function readManySamples(
     for (let n = 0; n < open.length; n += each) {
       const chunk = open.slice(n, n + each);
       const keys = chunk.map(({ key }) => key);
-      const read = await readSeries(services, { ...request, keys }, days, null);
-      if (!read.ok) return read;
-      for (const [m, series] of read.value.entries())
-        await addSamples(chunk[m] as SampleSeries, series, request, limit);
+      const targets = chunk.values();
+      for await (const read of readSeries(services, { ...request, keys }, days, null)) {
+        if (!read.ok) return read;
+        await addSamples(targets.next().value as SampleSeries, read.value, request, limit);
+      }
     }
     open = open.filter(({ samples }) => samples.length <= limit);
     if (open.length === 0) break;
@@ -125,9 +126,10 @@ export async function* readSampleDays(
   { tenantId, from, to, ...key }: SeriesRequest,
 ): AsyncGenerator<DaySamples> {
   for (const days of dayWindows({ from, to })) {
-    const read = await readSeries(services, { tenantId, keys: [key] }, days, null);
-    if (!read.ok) throw new Overloaded(read.refusal.detail);
-    for (const series of read.value) yield* samplesByDay(series, from, to);
+    for await (const read of readSeries(services, { tenantId, keys: [key] }, days, null)) {
+      if (!read.ok) throw new Overloaded(read.refusal.detail);
+      yield* samplesByDay(read.value, from, to);
+    }
   }
 }
 
@@ -193,9 +195,10 @@ export async function readManyBuckets(
   const size = Math.max(1, Math.floor(each));
   const series: Bucket[][] = [];
   for (let n = 0; n < keys.length; n += size) {
-    const read = await readSeries(services, { ...request, keys: keys.slice(n, n + size) }, days, source);
-    if (!read.ok) return read;
-    for (const one of read.value) series.push(await mergedBuckets(one, { from, to, step, length, until }));
+    for await (const read of readSeries(services, { ...request, keys: keys.slice(n, n + size) }, days, source)) {
+      if (!read.ok) return read;
+      series.push(await mergedBuckets(read.value, { from, to, step, length, until }));
+    }
   }
   return done({ source: source ?? 'samples', series });
 }
@@ -228,52 +231,42 @@ export async function readOneSeries(
   range: SeriesRange,
   source: RollupStep | null,
 ): Promise<Outcome<SeriesDays>> {
-  const read = await readSeries(services, { tenantId, keys: [key] }, range, source);
-  return read.ok ? done(read.value[0] as SeriesDays) : read;
+  for await (const read of readSeries(services, { tenantId, keys: [key] }, range, source)) return read;
+  return BEING_COMPACTED;
 }
 
-/** The series in the order of the keys. `source` null: samples. */
-async function readSeries(
+/**
+ * The series in the order of the keys; `source` null: samples. If they have more than one statement reads, half of them are
+ * read after the other half, so that both are not in memory, until it is one series whose device has too much.
+ */
+async function* readSeries(
   services: Reading,
   { tenantId, keys }: Pick<ManySeriesRequest, 'tenantId' | 'keys'>,
   range: SeriesRange,
   source: RollupStep | null,
-): Promise<Outcome<SeriesDays[]>> {
+): AsyncGenerator<Outcome<SeriesDays>> {
   const { history } = services.store;
   const series = keys.map(({ deviceId, property }) => ({ deviceId, property }));
   const all = await history.series(tenantId, series, range, source);
-  if (all.some(({ complete }) => !complete)) return readHalves(services, { tenantId, keys }, range, source);
+  if (all.some(({ complete }) => !complete)) {
+    if (keys.length <= 1) {
+      yield BEING_COMPACTED;
+      return;
+    }
+    const half = Math.ceil(keys.length / 2);
+    yield* readSeries(services, { tenantId, keys: keys.slice(0, half) }, range, source);
+    yield* readSeries(services, { tenantId, keys: keys.slice(half) }, range, source);
+    return;
+  }
   const paths = keys.map(({ property }) => seriesPathOf(property));
   const reported = await reportedOf(all, paths);
-  return done(
-    all.map((rows, n) => {
-      const { deviceId, property, pending = [] } = keys[n] as RequestedSeries;
-      const waiting = pending.flatMap((report) => sampleOf(report, paths[n] ?? null) ?? []);
-      const unmerged = unmergedOf({ rows, reported: reported[n] ?? [], pending: waiting }, range);
-      const segments = (day: number) => history.segments(tenantId, deviceId, day, [property]);
-      return new SeriesDays({ rows, unmerged, range, source, segments });
-    }),
-  );
-}
-
-/** The devices have more reports than one statement reads: half of them at a time, until it is one that has too many. */
-async function readHalves(
-  services: Reading,
-  { tenantId, keys }: Pick<ManySeriesRequest, 'tenantId' | 'keys'>,
-  range: SeriesRange,
-  source: RollupStep | null,
-): Promise<Outcome<SeriesDays[]>> {
-  const ids = [...new Set(keys.map(({ deviceId }) => deviceId))];
-  if (ids.length <= 1) return BEING_COMPACTED;
-  const half = new Set(ids.slice(0, Math.ceil(ids.length / 2)));
-  const first = keys.filter(({ deviceId }) => half.has(deviceId));
-  const rest = keys.filter(({ deviceId }) => !half.has(deviceId));
-  const one = await readSeries(services, { tenantId, keys: first }, range, source);
-  if (!one.ok) return one;
-  const other = await readSeries(services, { tenantId, keys: rest }, range, source);
-  if (!other.ok) return other;
-  const [left, right] = [one.value.values(), other.value.values()];
-  return done(keys.map(({ deviceId }) => (half.has(deviceId) ? left : right).next().value as SeriesDays));
+  for (const [n, rows] of all.entries()) {
+    const { deviceId, property, pending = [] } = keys[n] as RequestedSeries;
+    const waiting = pending.flatMap((report) => sampleOf(report, paths[n] ?? null) ?? []);
+    const unmerged = unmergedOf({ rows, reported: reported[n] ?? [], pending: waiting }, range);
+    const segments = (day: number) => history.segments(tenantId, deviceId, day, [property]);
+    yield done(new SeriesDays({ rows, unmerged, range, source, segments }));
+  }
 }
 
 /** The samples of a day that are not merged. */

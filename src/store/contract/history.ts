@@ -119,12 +119,18 @@ export interface SeriesRows {
   parts: StoredSegment[];
   /** Reports that are not compacted. */
   tail: ReportRow[];
-  /** False if the devices that were read have more than `MAX_TAIL_BYTES` of such reports; `tail` is empty then. */
+  /**
+   * False if the devices that were read have more than `MAX_TAIL_BYTES` of such reports, or several series more than
+   * `MAX_SERIES_BYTES`; the lists are incomplete then.
+   */
   complete: boolean;
 }
 
 /** Reports that are not compacted, of the devices of one read: so many are read at most. */
 export const MAX_TAIL_BYTES = 8 * 1024 * 1024;
+
+/** Compressed segments or roll-ups of one read of several series. A single series is bounded by its days. */
+export const MAX_SERIES_BYTES = 16 * 1024 * 1024;
 
 /** The time of a sample and that of its receipt differ by less: the clocks of device, service and database together. */
 export const MAX_DEVICE_SKEW_MS: Milliseconds = 600_000;

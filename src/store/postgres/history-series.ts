@@ -3,6 +3,7 @@ import type { RollupStep } from '../../domain/history/rollup.ts';
 import type { Uuid } from '../../domain/values.ts';
 import {
   MAX_DEVICE_SKEW_MS,
+  MAX_SERIES_BYTES,
   MAX_TAIL_BYTES,
   type ReportRow,
   type SeriesKey,
@@ -51,20 +52,24 @@ const seriesQuery = (step: RollupStep | null): string => `with
     select d.device, t.version, t.body, sum(octet_length(t.body)) over () as total from owners d cross join lateral (
       select version, body from samples s where s.device_id = d.device_id and s.version > d.version and s.at < d.received_before and s.at >= $7
       offset 0) as t),
-  more as (select exists (select from tail where total > ${MAX_TAIL_BYTES}) as more)
-  select 'day' as kind, g.n::integer, day, part, body, null as report from given g cross join lateral (
-    select day, part, ${step === null ? 'body' : rollupColumns[step]} as body
-    from ${step === null ? 'history_segments' : 'history_rollups'} s
-    where s.device_id = g.device_id and s.property = g.property and s.day between $3 and $4 offset 0) as s
+  stored as materialized (
+    select 'day' as kind, g.n::integer as n, day, part, body from given g cross join lateral (
+      select day, part, ${step === null ? 'body' : rollupColumns[step]} as body
+      from ${step === null ? 'history_segments' : 'history_rollups'} s
+      where s.device_id = g.device_id and s.property = g.property and s.day between $3 and $4 offset 0) as s
+    union all select 'part', g.n::integer, day, part, body
+      from given g join owners d on d.device = g.device cross join lateral (
+        select day, part, body from history_parts p
+        where p.device_id = g.device_id and p.property = g.property and p.day >= d.open_from and p.day between $6 and $4
+          and not exists (select from history_rollups r where r.device_id = p.device_id and r.property = p.property
+            and r.day = p.day and r.day >= d.open_from and r.part >= p.part) offset 0) as p),
+  more as (select exists (select from tail where total > ${MAX_TAIL_BYTES})
+    or ((select count(*) from given) > 1
+      and (select sum(octet_length(body)) from stored) > ${MAX_SERIES_BYTES}) is true as more)
+  select kind, n, day, part, body, null as report from stored where not (select more from more)
   union all select 'before', g.n::integer, day, part, days, null from given g cross join lateral (
     select day, part, days from history_rollups r
     where r.device_id = g.device_id and r.property = g.property and r.day < $3 and $6::integer < $3 order by r.day desc limit 1) as r
-  union all select 'part', g.n::integer, day, part, body, null
-    from given g join owners d on d.device = g.device cross join lateral (
-      select day, part, body from history_parts p
-      where p.device_id = g.device_id and p.property = g.property and p.day >= d.open_from and p.day between $6 and $4
-        and not exists (select from history_rollups r where r.device_id = p.device_id and r.property = p.property
-          and r.day = p.day and r.day >= d.open_from and r.part >= p.part) offset 0) as p
   union all select 'tail', device::integer, null, version, null, body from tail where not (select more from more)
   union all select 'more', 0, null, null, null, null from more where more`;
 

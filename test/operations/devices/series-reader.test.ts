@@ -4,6 +4,7 @@ import type { StoredReport } from '../../../src/domain/history/sample.ts';
 import { encodeSegment } from '../../../src/domain/history/segment.ts';
 import {
   readBuckets,
+  readManyBuckets,
   readManySamples,
   readSamples,
   type SampleSeries,
@@ -121,6 +122,32 @@ it('keeps no more samples of a day than an answer has, and does not divide those
   expect(await lengthsOf(100)).toEqual([102, 102]);
   expect(await lengthsOf(1)).toEqual([3, 3]);
   expect(await lengthsOf(10_000)).toEqual([10_000, 10_000]);
+});
+
+it('reads series in parts whose segments fit in memory, and refuses one alone', async () => {
+  const body = await encodeSegment([{ time: START, at: START, sequence: 1, value: 1 }]);
+  const store = openMemoryStore(new MemoryDatabase());
+  const sizes: number[] = [];
+  const series: typeof store.history.series = async (_tenant, keys) => {
+    sizes.push(keys.length);
+    const complete = keys.length <= 2 && !keys.some(({ property }) => property === 'large');
+    const days = complete ? [{ day: dayOf(START), part: 1, body }] : [];
+    return keys.map(() => ({ days, before: null, parts: [], tail: [], complete }));
+  };
+  const services = { store: { ...store, history: { ...store.history, series } } };
+  const { tenantId, from, to } = request;
+  const read = async (...properties: string[]) => {
+    const keys = properties.map((property) => ({ deviceId: 'd', property }));
+    sizes.length = 0;
+    const [samples, buckets] = [
+      await readManySamples(services, { tenantId, from, to, keys }, 10),
+      await readManyBuckets(services, { tenantId, from, to, keys }, 30_000, to),
+    ];
+    return { samples: samples.ok && samples.value.length, buckets: buckets.ok && buckets.value.series.length, sizes };
+  };
+  const halves = [5, 3, 2, 1, 2];
+  expect(await read('a', 'b', 'c', 'd', 'e')).toEqual({ samples: 5, buckets: 5, sizes: [...halves, ...halves] });
+  expect(await read('large', 'b')).toEqual({ samples: false, buckets: false, sizes: [2, 1, 2, 1] });
 });
 
 it('takes the state at the start of a range from an earlier day, wherever its samples are stored', async () => {

@@ -1,7 +1,7 @@
 import { beforeEach, expect, it } from 'vitest';
 import { dayOf } from '../../../src/domain/day.ts';
 import { MAX_DAY_PROPERTIES, MAX_DAY_SAMPLES } from '../../../src/domain/history/report-collector.ts';
-import { MAX_DEVICE_SKEW_MS } from '../../../src/store/contract/history.ts';
+import { MAX_DEVICE_SKEW_MS, MAX_SERIES_BYTES } from '../../../src/store/contract/history.ts';
 import { newId } from '../../support/actor-commits.ts';
 import { type TestClock, testClock } from '../../support/clock.ts';
 import { bucketsOf, compactionOf, DAY, HOUR, MINUTE, ReportingDevice, summaryOf } from '../../support/history-model.ts';
@@ -42,6 +42,26 @@ eachStore('history of devices', (backend) => {
       }
     }
   };
+
+  it('reads large segments of one series alone, and not those of several', async () => {
+    const { id: deviceId, tenantId } = device;
+    const body = Buffer.alloc(MAX_SERIES_BYTES / 2 + 1, 'x');
+    const segments = ['one', 'other'].map((property) => ({ property, day: dayOf(START), samples: 1, body }));
+    expect(await store().history.compact({ deviceId, tenantId, from: 0, to: 1, segments })).toBe(true);
+    const read = async (...properties: string[]) => {
+      const keys = properties.map((property) => ({ deviceId, property }));
+      const all = await store().history.series(tenantId, keys, { from: dayOf(START), to: dayOf(START) }, null);
+      return all.map(({ complete, parts }) => [complete, parts.map((part) => part.body.length)]);
+    };
+    expect(await read('one', 'other')).toEqual(Array(2).fill([false, []]));
+    expect(await read('other')).toEqual([[true, [body.length]]]);
+    expect(await read('other', 'third')).toEqual([
+      [true, [body.length]],
+      [true, []],
+    ]);
+    // They cannot be merged.
+    await store().history.deleteDevice(deviceId, tenantId, 10);
+  });
 
   it('is readable as soon as it is stored, after it was compacted, and after its day was merged', async () => {
     await reportFrom(START, 40);

@@ -6,6 +6,7 @@ import {
   type DayNumber,
   type HistoryStore,
   MAX_DEVICE_SKEW_MS,
+  MAX_SERIES_BYTES,
   MAX_TAIL_BYTES,
   type MergedSeries,
   type OpenSeries,
@@ -234,12 +235,17 @@ export const historyStore = (session: Session): HistoryStore => ({
           row.tenantId === tenantId && row.at >= start && (isImported || row.at < end);
         return tailOf(tables, id).filter(isRead);
       });
-      const complete = rows.flat().reduce((sum, { text }) => sum + Buffer.byteLength(text), 0) <= MAX_TAIL_BYTES;
+      const tailBytes = rows.flat().reduce((sum, { text }) => sum + Buffer.byteLength(text), 0);
+      const stored = keys.map((key) => storedSeries(tables, { tenantId, ...key }, range, step));
+      const bodies = stored.flatMap(({ days, parts }) => [...days, ...parts]);
+      const storedBytes = bodies.reduce((sum, { body }) => sum + body.length, 0);
+      const complete = tailBytes <= MAX_TAIL_BYTES && (keys.length === 1 || storedBytes <= MAX_SERIES_BYTES);
       const tails = new Map(
         ids.map((id, n) => [id, complete ? (rows[n] ?? []).map(({ version, text }) => ({ version, text })) : []]),
       );
-      return keys.map((key) => ({
-        ...storedSeries(tables, { tenantId, ...key }, range, step),
+      return keys.map((key, n) => ({
+        ...(stored[n] as (typeof stored)[number]),
+        ...(!complete && { days: [], parts: [] }),
         ...{ tail: tails.get(key.deviceId) ?? [], complete },
       }));
     }),
