@@ -79,11 +79,11 @@ const axisLabels = (range: NumberRange): string[] => LABELLED.map((row) => rowLa
 function rowLabel({ low, high }: NumberRange, row: number): string {
   if (!LABELLED.includes(row)) return '';
   const part = 1 - row / (ROWS - 1);
-  return numberText(low * (1 - part) + high * part, high - low);
+  return chartNumber(low * (1 - part) + high * part, high - low);
 }
 
 /** With as many digits as the range needs. */
-export function numberText(value: number, range: number): string {
+export function chartNumber(value: number, range: number): string {
   const digits = range > 0 && Number.isFinite(range) ? Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(range)))) : 2;
   const text = Math.abs(value) >= 1e9 ? value.toPrecision(4) : value.toFixed(digits);
   return /\.\d+$/.test(text) ? text.replace(/\.?0+$/, '') : text;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type ChartValue, chartLines, numberText } from '../../src/cli/history-chart.ts';
+import { type ChartValue, chartLines, chartNumber } from '../../src/cli/history-chart.ts';
 import { columnsOf } from '../../src/cli/terminal-text.ts';
 
 const HOUR = 3_600_000;
@@ -92,5 +92,5 @@ it.each([
   [1234.5, 0, '1234.5'],
   [2e12, 1e12, '2.000e+12'],
 ])('the number %d in a range of %d is %s', (value, range, text) => {
-  expect(numberText(value, range)).toBe(text);
+  expect(chartNumber(value, range)).toBe(text);
 });

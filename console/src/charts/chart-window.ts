@@ -40,7 +40,7 @@ export interface SeriesId {
 export const seriesKey = ({ deviceId, property }: SeriesId): string => `${deviceId}:${property}`;
 
 /** Each series is a request. */
-export const MAX_SERIES = 8;
+export const MAX_CHARTED_SERIES = 8;
 
 /** The parameters in the address of a chart page. */
 export interface ChartQuery {
@@ -64,7 +64,7 @@ export function viewFrom(deviceId: string, query: URLSearchParams): ChartQuery {
   const series = [...new Map([...own, ...others].map((one) => [seriesKey(one), one])).values()];
   const fixed = windowIn(query);
   return {
-    series: series.slice(0, MAX_SERIES),
+    series: series.slice(0, MAX_CHARTED_SERIES),
     fixed,
     range: fixed === null ? (rangeNames.find((name) => name === query.get('range')) ?? DEFAULT_RANGE) : null,
     comparison: (Object.keys(comparisons) as ComparisonName[]).find((name) => name === query.get('compare')) ?? null,

@@ -4,7 +4,7 @@ import { forEachLeaf, untimedReport } from '../../../src/domain/history/sample.t
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
 import { useNow } from '../ui/clock.ts';
 import { valueName } from '../ui/values.tsx';
-import { chartHref, MAX_SERIES } from './chart-window.ts';
+import { chartHref, MAX_CHARTED_SERIES } from './chart-window.ts';
 import { type TrendPoint, trendPath } from './trends.ts';
 import './trend.css';
 
@@ -35,7 +35,7 @@ interface PropertyTrendProps {
 /** The last 24 hours of a property, which link to its chart; a property without a sparkline has a link alone. */
 export function PropertyTrend({ deviceId, name, value, points }: PropertyTrendProps) {
   const now = Math.floor(useNow() / 60_000) * 60_000;
-  const properties = chartedProperties(name, value).slice(0, MAX_SERIES);
+  const properties = chartedProperties(name, value).slice(0, MAX_CHARTED_SERIES);
   if (properties.length === 0) return null;
   const isStepped = typeof value === 'boolean';
   const box = { from: now - DAY_MS, to: now, width: WIDTH, height: HEIGHT, isStepped };

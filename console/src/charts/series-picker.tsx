@@ -5,7 +5,7 @@ import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { deviceNameOf, useDeviceName } from '../devices/device-name.tsx';
 import { useAllDevices } from '../devices/use-all-devices.ts';
-import { MAX_SERIES, type SeriesId, seriesKey } from './chart-window.ts';
+import { MAX_CHARTED_SERIES, type SeriesId, seriesKey } from './chart-window.ts';
 import { propertyLabel } from './use-series-info.ts';
 
 interface SeriesPickerProps {
@@ -45,7 +45,7 @@ function PickerFields({ deviceId: first, series, add }: SeriesPickerProps) {
   forEachLeaf(untimedReport(state), (property) => {
     if (!shown.has(seriesKey({ deviceId, property }))) properties.push(property);
   });
-  const isFull = series.length >= MAX_SERIES;
+  const isFull = series.length >= MAX_CHARTED_SERIES;
   return (
     <div className="card series-fields">
       <div>
@@ -77,7 +77,7 @@ function PickerFields({ deviceId: first, series, add }: SeriesPickerProps) {
           ))}
         </select>
       </div>
-      {isFull && <p className="quiet small">A chart has at most {MAX_SERIES} properties.</p>}
+      {isFull && <p className="quiet small">A chart has at most {MAX_CHARTED_SERIES} properties.</p>}
     </div>
   );
 }

@@ -7,7 +7,7 @@ import type { Api } from '../api.ts';
 import { parseIntegerBetween, parsePast } from '../argument-parsers.ts';
 import { type CliContext, createCliContext } from '../cli-context.ts';
 import { RefusedError, UsageError } from '../errors.ts';
-import { chartLines, numberText, stateTotals } from '../history-chart.ts';
+import { chartLines, chartNumber, stateTotals } from '../history-chart.ts';
 import { followReports } from '../history-following.ts';
 import {
   chartValues,
@@ -160,7 +160,7 @@ function summaryOf(io: Io, history: History, values: ReturnType<typeof chartValu
   const numbers = values.filter(({ min }) => min !== null);
   const low = numbers.reduce((least, { min }) => Math.min(least, min ?? least), Number.POSITIVE_INFINITY);
   const high = numbers.reduce((most, { max }) => Math.max(most, max ?? most), Number.NEGATIVE_INFINITY);
-  const shown = (value: number) => numberText(value, high - low);
+  const shown = (value: number) => chartNumber(value, high - low);
   const { samples, points, step, source } = history;
   const count = samples?.length ?? points?.reduce((sum, one) => sum + (one.count ?? 0), 0) ?? 0;
   const sample = samples?.at(-1);

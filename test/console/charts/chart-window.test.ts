@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import {
   chartHref,
-  MAX_SERIES,
+  MAX_CHARTED_SERIES,
   panned,
   untilNow,
   viewFrom,
@@ -39,7 +39,7 @@ it('a fixed time is in it with both ends, and an address that is not valid shows
 
 it('a chart has at most eight series, each once', () => {
   const query = new URLSearchParams([...Array(20).keys()].flatMap((n) => [['property', `p${n >> 1}`]]));
-  expect(viewFrom(OWN, query).series).toHaveLength(MAX_SERIES);
+  expect(viewFrom(OWN, query).series).toHaveLength(MAX_CHARTED_SERIES);
 });
 
 it('the link to a chart keeps names with any characters', () => {
