@@ -7,7 +7,7 @@ import { readStep } from '../../domain/history/step-length.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { SeriesKey } from '../../store/contract/history.ts';
-import { operation, type Services, tenantOf } from '../operation.ts';
+import { type Answer, type Call, operation, type Services, tenantOf } from '../operation.ts';
 import {
   type DeviceHistory,
   deviceHistory,
@@ -41,24 +41,26 @@ const DEVICE = '0195d9a2-7f00-7000-8000-000000000001';
 const AT = '2026-03-01T12:00:00.000Z';
 const TO = '2026-03-01T13:00:00.000Z';
 
+const input = z.strictObject({
+  ...selectionInput,
+  ...rangeInput,
+  limit: z
+    .int()
+    .min(1)
+    .max(MAX_ANSWER_POINTS)
+    .optional()
+    .meta({
+      description: `Samples or intervals of each series at most; of all together ${MAX_QUERY_POINTS}. Default: so many divided by the number of series, at most ${MAX_ANSWER_POINTS}, and 200 in GraphQL`,
+    }),
+  max_series: z.int().min(1).max(MAX_SERIES).default(MAX_SERIES).meta({
+    description: 'Series of the answer at most. Default in GraphQL: 10',
+  }),
+});
+
 export const queryHistory = operation({
   name: 'queryHistory',
   summary: `Show the histories of up to ${MAX_SERIES} series: properties of devices, which are named, or selected by place, group, tags or category`,
-  input: z.strictObject({
-    ...selectionInput,
-    ...rangeInput,
-    limit: z
-      .int()
-      .min(1)
-      .max(MAX_ANSWER_POINTS)
-      .optional()
-      .meta({
-        description: `Samples or intervals of each series at most; of all together ${MAX_QUERY_POINTS}. Default: so many divided by the number of series, at most ${MAX_ANSWER_POINTS}, and 200 in GraphQL`,
-      }),
-    max_series: z.int().min(1).max(MAX_SERIES).default(MAX_SERIES).meta({
-      description: 'Series of the answer at most. Default in GraphQL: 10',
-    }),
-  }),
+  input,
   bodyRules: { oneOf: [{ required: ['series'] }, { required: ['devices', 'properties'] }] },
   output: z.object({
     series: z.array(deviceHistory).meta({ description: 'In the order of the request, or of the devices' }),
@@ -83,35 +85,41 @@ export const queryHistory = operation({
     },
   },
   needs: ['actors', 'clock', 'historyQueries', 'settings', 'store'],
-  async run(services, { input: given, caller, charge }) {
-    const shown = aggregatesOf(given.agg);
-    if (!shown.ok) return shown;
-    const selected = await selectSeries(services, caller, given, given.max_series);
-    if (!selected.ok) return selected;
-    const { keys, hasMore } = selected.value;
-    const each = Math.min(MAX_ANSWER_POINTS, Math.floor(MAX_QUERY_POINTS / Math.max(1, keys.length)));
-    const { limit = each } = given;
-    if (limit > each) return invalid('limit', `must be at most ${each} for ${keys.length} series`);
-    const range = await historyRangeOf(services, caller, given, Math.min(limit, CHOSEN_POINTS));
-    if (!range.ok) return range;
-    const rollups = Math.min(MAX_ROLLUPS, Math.floor(MAX_QUERY_ROLLUPS / Math.max(1, keys.length)));
-    const refused = sizeRefusal(range.value, { points: limit, rollups });
-    if (refused !== null) return refused;
-    const charged = await charge?.(costOf(range.value, keys.length, limit));
-    if (charged?.ok === false) return charged;
-    const begun = services.historyQueries.begin(tenantOf(caller));
+  async run(services, call) {
+    // Before the devices are selected, which may need to list all of the tenant.
+    const begun = services.historyQueries.begin(tenantOf(call.caller));
     if (!begun.ok) return begun;
-    const request = { tenantId: tenantOf(caller), keys, range: range.value, limit, shown: shown.value };
     try {
-      const series = await (isSampleStep(range.value.step)
-        ? samplesOf(services, request)
-        : pointsOf(services, request));
-      return series.ok ? done({ body: { series: series.value, has_more: hasMore } }) : series;
+      return await readSelected(services, call);
     } finally {
       begun.value();
     }
   },
 });
+
+async function readSelected(
+  services: Pick<Services, 'actors' | 'clock' | 'settings' | 'store'>,
+  { input: given, caller, charge }: Call<z.infer<typeof input>>,
+): Promise<Outcome<Answer<{ series: DeviceHistory[]; has_more: boolean }>>> {
+  const shown = aggregatesOf(given.agg);
+  if (!shown.ok) return shown;
+  const selected = await selectSeries(services, caller, given, given.max_series);
+  if (!selected.ok) return selected;
+  const { keys, hasMore } = selected.value;
+  const each = Math.min(MAX_ANSWER_POINTS, Math.floor(MAX_QUERY_POINTS / Math.max(1, keys.length)));
+  const { limit = each } = given;
+  if (limit > each) return invalid('limit', `must be at most ${each} for ${keys.length} series`);
+  const range = await historyRangeOf(services, caller, given, Math.min(limit, CHOSEN_POINTS));
+  if (!range.ok) return range;
+  const rollups = Math.min(MAX_ROLLUPS, Math.floor(MAX_QUERY_ROLLUPS / Math.max(1, keys.length)));
+  const refused = sizeRefusal(range.value, { points: limit, rollups });
+  if (refused !== null) return refused;
+  const charged = await charge?.(costOf(range.value, keys.length, limit));
+  if (charged?.ok === false) return charged;
+  const request = { tenantId: tenantOf(caller), keys, range: range.value, limit, shown: shown.value };
+  const series = await (isSampleStep(range.value.step) ? samplesOf(services, request) : pointsOf(services, request));
+  return series.ok ? done({ body: { series: series.value, has_more: hasMore } }) : series;
+}
 
 interface QueryRequest {
   tenantId: Uuid;
