@@ -42,7 +42,7 @@ export const importHistory = operation({
   audit: 'journal',
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED'],
   example: { input: { reports: [{ at: EXAMPLE_TIME, state: { temperature: 20.5 } }] } },
-  needs: ['actors', 'clock', 'settings', 'store'],
+  needs: ['actors', 'clock', 'settings'],
   async run(services, { input, caller, idempotent }) {
     const found = await findDevice(services, caller, input.id);
     if (!found.ok) return found;
