@@ -327,6 +327,7 @@ describe.runIf(hasChromium())('administration in the console', () => {
     const menu = page.getByRole('navigation', { name: 'Pages' }).getByRole('link');
     expect(await menu.allTextContents()).toEqual([
       'Home',
+      'Dashboards',
       'Homes',
       'Plans',
       'Memories',

@@ -17,8 +17,8 @@ const node = (number: number, more: Partial<NodesBody['nodes'][number]> = {}): N
 
 /** The text of each cell, row by row. */
 function rowsOf(html: string): string[][] {
-  return [...html.matchAll(/<tr>(.*?)<\/tr>/g)].map(([, row = '']) =>
-    [...row.matchAll(/<t[dh][^>]*>(.*?)<\/t[dh]>/g)].map(([, cell = '']) => cell.replace(/<[^>]*>/g, '')),
+  return [...html.matchAll(/<tr>(.*?)<\/tr>/gs)].map(([, row = '']) =>
+    [...row.matchAll(/<t[dh][^>]*>(.*?)<\/t[dh]>/gs)].map(([, cell = '']) => cell.replace(/<[^>]*>/g, '')),
   );
 }
 
