@@ -27,7 +27,7 @@ describe.runIf(inject('postgresUrl'))('a rolling update from the previous build'
 
   beforeAll(async () => {
     setRecorded(false);
-    group = await NodeGroup.open();
+    group = await NodeGroup.open({ partsOfHistory: true });
   });
   afterAll(async () => {
     setRecorded(true);

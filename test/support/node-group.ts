@@ -41,16 +41,19 @@ export class NodeGroup {
   /** Processes that have ended. */
   #stops = 0;
 
-  private constructor(deployment: Deployment, http: Balancer, mqtt: Balancer) {
+  readonly #partsOfHistory: boolean;
+
+  private constructor(deployment: Deployment, http: Balancer, mqtt: Balancer, partsOfHistory: boolean) {
+    this.#partsOfHistory = partsOfHistory;
     this.#deployment = deployment;
     this.#http = http;
     this.#mqtt = mqtt;
   }
 
-  /** On an empty database, which the first node migrates. */
-  static async open(): Promise<NodeGroup> {
+  /** On an empty database, which the first node migrates. `partsOfHistory`: with builds that keep no history. */
+  static async open({ partsOfHistory = false } = {}): Promise<NodeGroup> {
     const deployment = (await makePostgresDeployment(true)) as Deployment;
-    return new NodeGroup(deployment, await startBalancer([]), await startBalancer([]));
+    return new NodeGroup(deployment, await startBalancer([]), await startBalancer([]), partsOfHistory);
   }
 
   get env(): Deployment['env'] {
@@ -128,7 +131,7 @@ export class NodeGroup {
       at === undefined ? this.client(token) : makeApiClient(at.served.url, token);
     const { token, homeId, tenantId } = await newOwner(this.#deployment, registrar, sub);
     const owner = { ...withRepeatedReads(this.client(token)), homeId, tenantId };
-    const load = new Workload(owner, { paceMs: PACE_MS });
+    const load = new Workload(owner, { paceMs: PACE_MS, partsOfHistory: this.#partsOfHistory });
     const counters = [await load.addDevice(), await load.addDevice({ critical: true })];
     const reconnects = counters.map(() => 0);
     for (const [n, { device }] of counters.entries()) {
