@@ -43,14 +43,14 @@ const TENANT = v7();
 const DEVICES = Array.from({ length: 50 }, () => v7());
 
 function attachService(server: Server): Emit {
-  let emit: Emit = () => {};
+  const sinks: Emit[] = [];
   const user: Caller['user'] = {
     ...{ id: v7(), iss: 'bench', sub: 'bench', email: null, emailVerified: false, createdAt: 0, notBefore: null },
     ...{ tenantId: TENANT, role: 'user' },
   };
   const actors = {
     subscribe: ((type: string, sink: Emit) => {
-      if (type === 'device.state') emit = sink;
+      if (type === 'device.state') sinks.push(sink);
       return () => {};
     }) as Actors['subscribe'],
     owns: () => true,
@@ -88,7 +88,9 @@ function attachService(server: Server): Emit {
     quota: new ConnectionQuota({ perCredential: Infinity, perTenant: Infinity }),
   });
   server.on('upgrade', (request, socket, head) => sockets.upgrade(request, socket, head));
-  return (output) => emit(output);
+  return (output) => {
+    for (const sink of sinks) sink(output);
+  };
 }
 
 function attachPlainLoop(server: Server, once: boolean): Emit {
