@@ -1,7 +1,7 @@
+import { DAY_MS } from './day.ts';
 import { iso } from './iso-time.ts';
 import type { EpochMs } from './values.ts';
 
-const DAY_MS = 86_400_000;
 /** Characters of the time after the date and its `T`. */
 const TIME_LENGTH = '00:00:00.000Z'.length;
 

@@ -204,8 +204,17 @@ function applyStateReport(
   const outputs: Output[] = [
     before === null ? accepted : { ...accepted, applied: unsupersededPart(report, sequence, before) },
     {
-      ...{ type: 'device.state', tenantId, deviceId, state, written: text, stateVersion, report },
-      ...{ reportText: written, ...times, sequence },
+      type: 'device.state',
+      tenantId,
+      deviceId,
+      state,
+      written: text,
+      stateVersion,
+      report,
+      reportText: written,
+      deviceAt: times.deviceAt,
+      sequence,
+      at,
     },
   ];
   for (const watch of details.watches) notifyWatch(outputs, { deviceId, state, sequence }, watch);

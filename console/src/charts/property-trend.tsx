@@ -1,5 +1,6 @@
 import { type RefObject, useEffect, useState } from 'react';
 import { Link } from 'wouter';
+import { DAY_MS } from '../../../src/domain/day.ts';
 import { forEachLeaf, untimedReport } from '../../../src/domain/history/sample.ts';
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
 import { useNow } from '../ui/clock.ts';
@@ -10,7 +11,6 @@ import './trend.css';
 
 const WIDTH = 96;
 const HEIGHT = 22;
-const DAY_MS = 86_400_000;
 
 /** The paths of the numbers, booleans and texts of a reported property that the history has. */
 export function chartedProperties(name: string, value: Json | undefined): string[] {

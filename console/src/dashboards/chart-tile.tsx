@@ -1,5 +1,6 @@
 import { useRef } from 'react';
 import type { TileRange } from '../../../src/domain/dashboard-grid.ts';
+import { DAY_MS } from '../../../src/domain/day.ts';
 import { ChartView } from '../charts/chart-view.tsx';
 import type { RangeName } from '../charts/chart-window.ts';
 import { trendPath } from '../charts/trends.ts';
@@ -47,7 +48,6 @@ export function ChartTile({ tile }: { tile: TileOf<'chart'> }) {
 }
 
 const BOX = { width: 160, height: 34 };
-const DAY_MS = 86_400_000;
 
 /** The last 24 hours of a property as a line without axes; the value is next to it as a text. */
 export function TileTrend({ deviceId, property }: { deviceId: string; property: string }) {
