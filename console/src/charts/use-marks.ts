@@ -1,9 +1,9 @@
-import { useQueries, useQueryClient } from '@tanstack/react-query';
-import { useEffect, useMemo, useRef } from 'react';
+import { useQueries } from '@tanstack/react-query';
+import { useMemo } from 'react';
 import type { getDeviceTimeline } from '../../../src/operations/timeline/timeline.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { requestJson } from '../api/client.ts';
-import { invalidatePaths } from '../api/queries.ts';
+import { useBatchedRefetch } from '../api/use-batched-refetch.ts';
 import { commandHref } from '../commands/status.tsx';
 import { useStream } from '../live/use-stream.ts';
 import { type ShownTime, windowNow } from './history-request.ts';
@@ -80,24 +80,10 @@ function markOf(entry: Timeline['entries'][number]): ChartMark {
 }
 
 function useEventUpdates(deviceIds: readonly string[], isLive: boolean): void {
-  const queries = useQueryClient();
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  useEffect(
-    () => () => {
-      clearTimeout(timer.current);
-      timer.current = undefined;
-    },
-    [],
+  const schedule = useBatchedRefetch(
+    deviceIds.map((id) => `/v1/devices/${id}/timeline?`),
+    BATCH_MS,
   );
-  const schedule = (): void => {
-    timer.current ??= setTimeout(() => {
-      timer.current = undefined;
-      void invalidatePaths(
-        queries,
-        deviceIds.map((id) => `/v1/devices/${id}/timeline?`),
-      );
-    }, BATCH_MS);
-  };
   useStream({
     path: '/ws/state',
     query: { events: 'presence,command,confirmation', device_id: [...deviceIds].sort() },

@@ -1,6 +1,4 @@
-import { useQueryClient } from '@tanstack/react-query';
-import { useEffect, useRef } from 'react';
-import { invalidatePaths } from '../api/queries.ts';
+import { useBatchedRefetch } from '../api/use-batched-refetch.ts';
 import { useStream } from '../live/use-stream.ts';
 import { useSession } from '../session.tsx';
 
@@ -10,21 +8,7 @@ const BATCH_MS = 150;
 /** Refetches paths that start with `path` on plan updates, optionally of one plan. Viewers have no stream. */
 export function usePlanUpdates(path: string, id: string | null = null): void {
   const { may } = useSession();
-  const queries = useQueryClient();
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  useEffect(
-    () => () => {
-      clearTimeout(timer.current);
-      timer.current = undefined;
-    },
-    [],
-  );
-  const refresh = (): void => {
-    timer.current ??= setTimeout(() => {
-      timer.current = undefined;
-      void invalidatePaths(queries, [path]);
-    }, BATCH_MS);
-  };
+  const refresh = useBatchedRefetch([path], BATCH_MS);
   useStream({
     path: '/ws/state',
     query: { events: 'plan' },

@@ -1,10 +1,9 @@
-import { useQueryClient } from '@tanstack/react-query';
-import { useEffect, useRef, useState } from 'react';
+import { useState } from 'react';
 import { Link } from 'wouter';
 import type { getDeviceTimeline } from '../../../src/operations/timeline/timeline.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { usePagedQuery } from '../api/paged-query.ts';
-import { invalidatePaths } from '../api/queries.ts';
+import { useBatchedRefetch } from '../api/use-batched-refetch.ts';
 import { commandHref, StatusPill } from '../commands/status.tsx';
 import { useStream } from '../live/use-stream.ts';
 import { Requester } from '../people/requester.tsx';
@@ -143,26 +142,7 @@ const BATCH_MS = { device: 500, place: 3_000 };
 
 /** Refetches the timeline after updates of its device, or, of a place, of any device; one refetch at a time. */
 function useTimelineUpdates(path: string, deviceId: string | undefined): void {
-  const queries = useQueryClient();
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  const isStale = useRef(false);
-  useEffect(
-    () => () => {
-      clearTimeout(timer.current);
-      timer.current = undefined;
-    },
-    [],
-  );
-  const schedule = (): void => {
-    isStale.current = true;
-    timer.current ??= setTimeout(() => void refetch(), deviceId === undefined ? BATCH_MS.place : BATCH_MS.device);
-  };
-  const refetch = async (): Promise<void> => {
-    isStale.current = false;
-    await invalidatePaths(queries, [`${path}?`]);
-    timer.current = undefined;
-    if (isStale.current) schedule();
-  };
+  const schedule = useBatchedRefetch([`${path}?`], deviceId === undefined ? BATCH_MS.place : BATCH_MS.device);
   useStream({
     path: '/ws/state',
     query: { events: 'presence,command,confirmation', ...(deviceId !== undefined && { device_id: deviceId }) },
