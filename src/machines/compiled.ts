@@ -15,9 +15,10 @@ import type { ContextParts, MachineEvent, Snapshot } from './definition.ts';
 import type { Output, TimerChange } from './outputs.ts';
 
 /*
- * Compiled transition tables. XState stays the authority on what a chart means: it is asked once, for each configuration, event and
- * outcome of the guards, which actions run in which order and which configuration follows. The runtime then evaluates guards and
- * calls the decision functions of the actions from the table, without XState's bookkeeping (docs/decisions/0037).
+ * Compiled transition tables. XState stays the authority on what a chart means: when an event with these outcomes of the guards first
+ * occurs in a configuration, it is asked which actions run in which order and which configuration follows. From then on the runtime
+ * evaluates guards and calls the decision functions of the actions from the table, without XState's bookkeeping
+ * (docs/decisions/0037).
  */
 
 /** A snapshot of an actor; `configuration` is shared by all actors in the same states. */
@@ -34,11 +35,12 @@ export interface TransitionResult {
   understood: boolean;
 }
 
-/** The active states of all regions, with the table row of each event that they handle. */
+/** The active states of all regions. */
 export interface Configuration {
   readonly value: Json;
   readonly status: Snapshot['status'];
-  readonly rows: ReadonlyMap<string, Branch | Microstep>;
+  /** The compiled rows, by event; null for an event that has no effect. */
+  readonly rows: Map<string, Branch | Microstep | null>;
 }
 
 type DecisionFunction = (context: never, event: never, params: never) => Decision<ContextParts>;
@@ -51,7 +53,15 @@ interface Branch {
   readonly holds: Predicate;
   readonly params: unknown;
   readonly yes: Branch | Microstep;
-  readonly no: Branch | Microstep;
+  /** Compiled when the guard first fails. */
+  no: Branch | Microstep | Uncompiled;
+}
+
+/** A part of a row that was not needed yet: what happens if the guards have these results. */
+interface Uncompiled {
+  readonly from: Configuration;
+  readonly event: string;
+  readonly known: readonly EvaluatedGuard[];
 }
 
 /** A leaf of a row: the actions of the chosen transitions in XState's order, and the configuration that they lead to. */
@@ -66,27 +76,27 @@ type Action =
   | { readonly clear: string };
 
 const isBranch = (node: Branch | Microstep): node is Branch => 'guard' in node;
+const isUncompiled = (node: Branch | Microstep | Uncompiled): node is Uncompiled => 'known' in node;
 
 const NO_OUTPUTS: readonly Output[] = [];
 const NO_TIMERS: readonly TimerChange[] = [];
 
-/** The machine uses a feature that a transition table cannot express. Thrown when the machine is compiled. */
+/** The machine uses a feature that a transition table cannot express. Thrown when that part of it is compiled. */
 export class NotCompilable extends Error {
   override name = 'NotCompilable';
 }
 
-/** A machine as a transition table. */
+/** A machine as a transition table, whose rows are compiled as they are needed. */
 export class CompiledMachine {
   readonly machine: AnyStateMachine;
   /** The snapshot of an actor before its first event. Shared: no transition changes it. */
   readonly initial: MachineSnapshot;
-  /** By their values, as they are restored. */
-  readonly #configurations: ReadonlyMap<string, Configuration>;
+  readonly #compiler: Compiler;
 
   /** Throws `NotCompilable`. */
   constructor(machine: AnyStateMachine) {
     this.machine = machine;
-    this.#configurations = new Compiler(machine).compile();
+    this.#compiler = new Compiler(machine);
     const [{ value, context, error }] = initialTransition(machine);
     if (error !== undefined) throw error;
     this.initial = this.restore(value as Json, context as ContextParts);
@@ -94,9 +104,7 @@ export class CompiledMachine {
 
   /** The snapshot of a stored state; entry actions do not run. Throws if the chart has no such state. */
   restore(value: Json, context: ContextParts): MachineSnapshot {
-    const configuration = this.#configurations.get(keyOf(inChartOrder(this.machine.root, value)));
-    if (configuration === undefined) throw new RangeError(`the chart has no state ${JSON.stringify(value)}`);
-    return snapshotOf(configuration, context);
+    return snapshotOf(this.#compiler.configurationFor(value), context);
   }
 
   /** Applies `event`, then the events that it raises, without executing anything. Throws what a guard or an action throws. */
@@ -107,10 +115,10 @@ export class CompiledMachine {
     let timers: TimerChange[] | null = null;
     let raised: EventObject[] | null = null;
     for (let next: EventObject | undefined = event; next !== undefined; next = raised?.shift()) {
-      let node = configuration.rows.get(next.type);
-      if (node === undefined) continue;
+      let node = this.#rowOf(configuration, next.type);
+      if (node === null) continue;
       while (isBranch(node))
-        node = node.holds(context as never, next as never, node.params as never) ? node.yes : node.no;
+        node = node.holds(context as never, next as never, node.params as never) ? node.yes : this.#noOf(node);
       for (const action of node.actions) {
         if ('decide' in action) {
           const decision = action.decide(context as never, next as never, action.params as never);
@@ -135,33 +143,54 @@ export class CompiledMachine {
     };
   }
 
-  /** The table as text, one line for each leaf: state, event, guards, actions, next state. */
+  /**
+   * The whole table as text, one line for each leaf: state, event, guards, actions, next state. Compiles what is not
+   * compiled yet. Throws `NotCompilable`.
+   */
   toString(): string {
     const lines: string[] = [];
-    for (const { value, rows } of this.#configurations.values()) {
-      for (const [event, row] of rows) {
+    const configurations = new Set([this.#compiler.initial]);
+    for (const configuration of configurations) {
+      const { value } = configuration;
+      for (const event of this.#compiler.eventsOf(configuration)) {
         const add = (node: Branch | Microstep, guards: readonly string[]): void => {
           if (isBranch(node)) {
             const guard = node.guard + paramsText(node.params);
             add(node.yes, [...guards, guard]);
-            add(node.no, [...guards, `not ${guard}`]);
+            add(this.#noOf(node), [...guards, `not ${guard}`]);
             return;
           }
           const when = guards.length === 0 ? '' : ` [${guards.join(', ')}]`;
           const does = node.actions.map(actionText).join(', ');
-          const to = node.target.value === value ? '' : ` -> ${JSON.stringify(node.target.value)}`;
+          const to = node.target === configuration ? '' : ` -> ${JSON.stringify(node.target.value)}`;
           lines.push(`${JSON.stringify(value)} ${event}${when}: ${does}${to}`);
+          configurations.add(node.target);
         };
-        add(row, []);
+        const row = this.#rowOf(configuration, event);
+        if (row !== null) add(row, []);
       }
     }
     return `${lines.join('\n')}\n`;
+  }
+
+  #rowOf(configuration: Configuration, event: string): Branch | Microstep | null {
+    let row = configuration.rows.get(event);
+    if (row === undefined) {
+      row = this.#compiler.row(configuration, event);
+      configuration.rows.set(event, row);
+    }
+    return row;
+  }
+
+  #noOf(branch: Branch): Branch | Microstep {
+    if (isUncompiled(branch.no)) branch.no = this.#compiler.part(branch.no);
+    return branch.no;
   }
 }
 
 const compiled = new WeakMap<AnyStateMachine, CompiledMachine>();
 
-/** The table of a machine, compiled once. Throws `NotCompilable`. */
+/** The table of a machine, shared by all its actors. Throws `NotCompilable`. */
 export function compiledMachine(machine: AnyStateMachine): CompiledMachine {
   let found = compiled.get(machine);
   if (found === undefined) {
@@ -217,20 +246,18 @@ interface EvaluatedGuard {
   result: boolean;
 }
 
-interface MutableConfiguration extends Configuration {
-  readonly rows: Map<string, Branch | Microstep>;
-}
-
 /**
- * Finds all configurations that the initial one can lead to, and compiles the row of each event. XState runs a copy of the machine whose
- * guards give scripted results, once for each combination of results that it asks for; nothing in the copy can read the context or the event.
+ * Compiles rows of a table. XState runs a copy of the machine whose guards give scripted results, once for each combination of results
+ * that occurs; nothing in the copy can read the context or the event.
  */
 class Compiler {
+  /** Before the events that entry actions raise. */
+  readonly initial: Configuration;
   readonly #machine: AnyStateMachine;
   readonly #copy: AnyStateMachine;
   readonly #delays: readonly Delay[];
-  readonly #configurations = new Map<string, MutableConfiguration>();
-  readonly #queue: MutableConfiguration[] = [];
+  /** By their values. */
+  readonly #configurations = new Map<string, Configuration>();
   /** Results of guards on the current path. */
   #path: EvaluatedGuard[] = [];
 
@@ -249,56 +276,72 @@ class Compiler {
       // A delay's position in the list stands for the delay: the real one may need the context.
       delays: Object.fromEntries(Object.keys(delays).map((name, index) => [name, -1 - index])),
     }) as AnyStateMachine;
-  }
-
-  compile(): ReadonlyMap<string, Configuration> {
     const [initial] = initialTransition(this.#copy);
     // Each run creates an actor that is not used, and with it the initial snapshot: three fifths of the work.
     this.#copy.getInitialSnapshot = () => initial;
-    this.#configurationOf(initial as AnyMachineSnapshot);
-    for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) this.#compileRows(next);
-    return this.#configurations;
+    this.initial = this.#configurationOf(initial as AnyMachineSnapshot);
   }
 
-  #configurationOf({ value, status }: AnyMachineSnapshot): MutableConfiguration {
-    const key = keyOf(value as Json);
-    let found = this.#configurations.get(key);
-    if (found === undefined) {
-      found = { value: value as Json, status, rows: new Map() };
-      this.#configurations.set(key, found);
-      this.#queue.push(found);
-    }
+  /** The configuration of a stored state. Throws if the chart has no such state. */
+  configurationFor(value: Json): Configuration {
+    const key = keyOf(inChartOrder(this.#machine.root, value));
+    const found = this.#configurations.get(key) ?? this.#resolved(value);
+    // XState completes a partial state.
+    if (found === null || keyOf(found.value) !== key)
+      throw new RangeError(`the chart has no state ${JSON.stringify(value)}`);
     return found;
   }
 
-  /** An actor that has ended handles no event. */
-  #compileRows(configuration: MutableConfiguration): void {
-    if (configuration.status !== 'active') return;
-    const from = this.#copy.resolveState({ value: configuration.value as never, context: unreadable as never });
-    for (const { eventType } of getNextTransitions(from)) {
-      if (configuration.rows.has(eventType)) continue;
-      const row = this.#compileRow(from, eventType, []);
-      const isNoOp = !isBranch(row) && row.actions.length === 0 && row.target === configuration;
-      if (!isNoOp) configuration.rows.set(eventType, row);
-    }
+  /** The events that may have an effect, in XState's order. An actor that has ended handles none. */
+  eventsOf({ status, value }: Configuration): Set<string> {
+    if (status !== 'active') return new Set();
+    return new Set(getNextTransitions(this.#snapshot(value)).map(({ eventType }) => eventType));
   }
 
-  /**
-   * The row where the guards of `known` have those results. One run by XState finds a leaf, where every further guard
-   * holds, and the guards on the way to it; each of them that does not hold leads to a row of its own.
-   */
-  #compileRow(from: AnyMachineSnapshot, type: string, known: readonly EvaluatedGuard[]): Branch | Microstep {
+  /** The row of an event as far as it is needed if all guards hold; null if the event has no effect. */
+  row(from: Configuration, event: string): Branch | Microstep | null {
+    if (!this.eventsOf(from).has(event)) return null;
+    const row = this.part({ from, event, known: [] });
+    return !isBranch(row) && row.actions.length === 0 && row.target === from ? null : row;
+  }
+
+  /** One run by XState finds a leaf, where every further guard holds, and the guards on the way to it. */
+  part({ from, event, known }: Uncompiled): Branch | Microstep {
     this.#path = [...known];
-    const [first] = this.#microsteps(from, type);
+    const [first] = this.#microsteps(this.#snapshot(from.value), event);
     const path = this.#path;
-    let row: Branch | Microstep = this.#microstep(first as [AnyMachineSnapshot, object[]]);
+    let node: Branch | Microstep = this.#microstep(first as [AnyMachineSnapshot, object[]]);
     for (let i = path.length - 1; i >= known.length; i -= 1) {
       const { guard, params } = path[i] as EvaluatedGuard;
       const holds = predicateOf(this.#machine.implementations.guards[guard] as object) as Predicate;
-      const no = this.#compileRow(from, type, [...path.slice(0, i), { guard, params, result: false }]);
-      row = { guard, holds, params, yes: row, no };
+      const no: Uncompiled = { from, event, known: [...path.slice(0, i), { guard, params, result: false }] };
+      node = { guard, holds, params, yes: node, no };
     }
-    return row;
+    return node;
+  }
+
+  #snapshot(value: Json): AnyMachineSnapshot {
+    return this.#copy.resolveState({ value: value as never, context: unreadable as never });
+  }
+
+  /** Null if the chart has no such state. */
+  #resolved(value: Json): Configuration | null {
+    try {
+      return this.#configurationOf(this.#snapshot(value));
+    } catch {
+      return null;
+    }
+  }
+
+  #configurationOf(snapshot: AnyMachineSnapshot): Configuration {
+    const value = inChartOrder(this.#machine.root, snapshot.value as Json);
+    const key = keyOf(value);
+    let found = this.#configurations.get(key);
+    if (found === undefined) {
+      found = { value, status: snapshot.status, rows: new Map() };
+      this.#configurations.set(key, found);
+    }
+    return found;
   }
 
   #microsteps(from: AnyMachineSnapshot, type: string) {

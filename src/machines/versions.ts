@@ -1,6 +1,5 @@
 import type { ActorColumns } from './actor-columns.ts';
 import { commandDefinition, commandDefinitionV1 } from './command-record.ts';
-import { compiledMachine } from './compiled.ts';
 import type { ContextParts, MachineDefinition } from './definition.ts';
 import { deviceDefinition } from './device-record.ts';
 import type { ActorKind } from './outputs.ts';
@@ -17,11 +16,6 @@ const definitionsByKind: Readonly<Record<ActorKind, readonly MachineDefinition[]
 
 /** All definitions, also of old versions. */
 export const allDefinitions = (): readonly MachineDefinition[] => Object.values(definitionsByKind).flat();
-
-/** Compiles the transition tables of all machines; takes half a second of processor time. */
-export function compileMachines(): void {
-  for (const { machine } of allDefinitions()) compiledMachine(machine);
-}
 
 /**
  * The definition of a stored actor. Throws if this build does not have that version: an older or newer build wrote it.

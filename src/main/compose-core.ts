@@ -1,4 +1,3 @@
-import { setImmediate as nextPass } from 'node:timers/promises';
 import { Runtime } from '../actors/runtime.ts';
 import type { Config } from '../config.ts';
 import type { Clock } from '../domain/clock.ts';
@@ -7,7 +6,7 @@ import type { Log } from '../domain/log.ts';
 import { masterKeyIds } from '../domain/sealing.ts';
 import type { Milliseconds, Uuid } from '../domain/values.ts';
 import { Metrics } from '../edges/shared/metrics.ts';
-import { compileMachines, currentDefinition, definitionFor } from '../machines/versions.ts';
+import { currentDefinition, definitionFor } from '../machines/versions.ts';
 import { NodeLoadMeter } from '../services/node-load.ts';
 import { SoleNode } from '../services/sole-node.ts';
 import { StoreLiveness } from '../services/store-liveness.ts';
@@ -83,9 +82,7 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
       checkMasterKeys((known) => sealedValues.withOtherKeys(known, clock.now()), config.keys),
   });
   const openingTracing = config.otlpEndpoint === null ? null : openTracing(config.otlpEndpoint);
-  // While the thread of the embedded database starts; on PostgreSQL they are compiled already.
-  const work = Promise.all([nextPass().then(compileMachines), openingTracing]);
-  const { store: opened, database, contracts } = await openedWith(opening, work);
+  const { store: opened, database, contracts } = await openedWith(opening, Promise.resolve(openingTracing));
   const store = options.wrapStore?.(opened) ?? opened;
   const { databaseUrl: url } = config;
   const openingCache = openCache(config, clock, lease, nodes !== null && url !== null ? { database, url } : null);

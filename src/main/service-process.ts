@@ -8,7 +8,6 @@ import type { HostTime } from '../domain/service-clock.ts';
 import { guardWrites } from '../domain/write-guard.ts';
 import { makeStandbyListener, STANDBY_REFUSAL } from '../edges/rest/standby.ts';
 import { refuseUpgrade } from '../edges/shared/upgrade.ts';
-import { compileMachines } from '../machines/versions.ts';
 import { SERVICE_VERSION } from '../operations/platform/system.ts';
 import type { ActiveLock } from '../store/contract.ts';
 import type { AdvisoryLockParts } from '../store/lock/advisory-lock.ts';
@@ -103,11 +102,8 @@ export class ServiceProcess {
 
   /** Resolves when HTTP listens; on the embedded store, when the process is active. */
   async start(): Promise<void> {
-    if (this.#canStandBy) {
-      await this.#listenAsStandby();
-      // Before the lock is held, so that a takeover does not wait for it.
-      compileMachines();
-    } else await this.#lock.acquire(this.#waiting.signal);
+    if (this.#canStandBy) await this.#listenAsStandby();
+    else await this.#lock.acquire(this.#waiting.signal);
     this.#serveIfPossible().then(this.#active.resolve, this.#active.reject);
     if (this.#canStandBy) this.active.catch((error: Error) => this.#reportFailedStart(error));
     else await this.active.catch((error) => this.#abandonStart(error));

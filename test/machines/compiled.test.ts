@@ -22,8 +22,7 @@ import {
 } from '../../src/machines/compiled.ts';
 import { actionsFor, guardsFor } from '../../src/machines/decision.ts';
 import { deviceDefinition } from '../../src/machines/device-record.ts';
-import { actorKinds } from '../../src/machines/outputs.ts';
-import { currentDefinition } from '../../src/machines/versions.ts';
+import { allDefinitions, currentDefinition } from '../../src/machines/versions.ts';
 import { fc, seed } from '../support/properties.ts';
 import { effectsOf } from './machine-driver.ts';
 import { built, charts, type Nudge } from './random-charts.ts';
@@ -339,10 +338,39 @@ describe('a construct that a table cannot express', () => {
       context: { fixed: {}, live: {} },
       ...chart,
     } as never) as unknown as AnyStateMachine;
-    expect(() => new CompiledMachine(machine)).toThrow(NotCompilable);
+    expect(() => String(new CompiledMachine(machine))).toThrow(NotCompilable);
   });
 });
 
-it.each(actorKinds)('the machine of a %s compiles', (kind) => {
-  expect(String(compiledMachine(currentDefinition(kind).machine))).not.toBe('');
+it.each(allDefinitions().map(({ kind, version, machine }) => [kind, version, machine] as const))(
+  'the machine of a %s, version %i, compiles as a whole',
+  (_kind, _version, machine) => {
+    expect(String(compiledMachine(machine))).not.toBe('');
+  },
+);
+
+it('does not depend on the order in which rows are needed', () => {
+  const { machine } = currentDefinition('plan');
+  const inOrder = String(new CompiledMachine(machine));
+  const walked = new CompiledMachine(machine);
+  fc.assert(
+    fc.property(fc.array(fc.nat(40), { maxLength: 30 }), (walk) => {
+      const events = eventsOf(machine);
+      let from = walked.initial;
+      for (const event of walk) {
+        const next = { type: events[event % events.length] as string, at: 0, n: 0 };
+        from = tried(() => walked.transition(from, next)).result?.snapshot ?? from;
+      }
+    }),
+    { numRuns: 50, seed },
+  );
+  expect(String(walked)).toBe(inOrder);
+});
+
+it.each([
+  ['a state that does not exist', 'nowhere'],
+  ['a part of the regions', { left: 'one' }],
+])('restores no snapshot of %s', (_, value) => {
+  const { machine } = raisingTwice();
+  expect(() => new CompiledMachine(machine).restore(value, { fixed: {}, live: {} })).toThrow(RangeError);
 });
