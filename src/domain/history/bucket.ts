@@ -34,11 +34,14 @@ export interface Bucket {
   /** From the start to the first sample. */
   head: Milliseconds;
   /** How long each text or boolean lasted after the first sample; null for all states but the `MAX_STATES` longest. */
-  states: StateTime[];
+  states: readonly StateTime[];
 }
 
 export type StateTime = [state: State | null, lasted: Milliseconds];
 export type State = boolean | string;
+
+/** The states of a bucket of numbers. */
+export const NO_STATES: readonly StateTime[] = [];
 
 /** Number of states whose times are kept for a bucket. */
 export const MAX_STATES = 16;
@@ -100,6 +103,7 @@ function addNumber(numbers: NumberSummary | null, value: number): NumberSummary 
 
 /** The longest states, longest first, and the total of the others. */
 export function longestStates(times: ReadonlyMap<State | null, Milliseconds>, limit = MAX_STATES): StateTime[] {
+  if (times.size === 1 && !times.has(null)) return [...times];
   const others = times.get(null) ?? 0;
   const named = [...times].filter(([state]) => state !== null);
   named.sort(([one, a], [other, b]) => b - a || (String(one) < String(other) ? -1 : 1));
@@ -115,17 +119,18 @@ export function limitStates(buckets: readonly Bucket[], limit: number): readonly
   return buckets.map((bucket) => ({ ...bucket, states: longestStates(new Map(bucket.states), each) }));
 }
 
-/** A bucket that is being merged. */
-interface OpenBucket extends Omit<Bucket, 'states'> {
-  times: Map<State | null, Milliseconds>;
-}
+/** How long each state of an interval lasted. */
+type StateTimes = Map<State | null, Milliseconds>;
 
 /** Merges buckets in their order into those of a longer step, and adds the states that last from one to the next. */
 export class BucketMerger {
   readonly #step: Milliseconds;
   readonly #from: EpochMs;
   readonly #closed: Bucket[] = [];
-  #open: OpenBucket | null = null;
+  /** The bucket that is being merged. */
+  #open: Bucket | null = null;
+  /** Its states; null without one. */
+  #times: StateTimes | null = null;
   /** The state at `#until`. */
   #state: State | null = null;
   /** The end of what has been merged. */
@@ -139,17 +144,16 @@ export class BucketMerger {
   }
 
   /** `end`: of the bucket, or of its last state. */
-  add(bucket: Bucket, end: EpochMs): void {
-    const { start, head, last, count, numbers } = bucket;
+  add(bucket: Readonly<Bucket>, end: EpochMs): void {
+    const { start, head, last, count, numbers, states } = bucket;
     if (start >= this.#from) {
-      this.#carry(start + head);
+      if (this.#state !== null) this.#carry(this.#state, start + head);
       const open = this.#at(start);
       if (open.count === 0) open.head = start + head - open.start;
       open.count += count;
-      if (numbers !== null) open.numbers = mergeNumbers(open.numbers, numbers);
+      if (numbers !== null) addNumbers(open, numbers);
       open.last = last;
-      for (const [state, lasted] of bucket.states) open.times.set(state, (open.times.get(state) ?? 0) + lasted);
-      if (open.times.size > MAX_OPEN_STATES) open.times = new Map(longestStates(open.times));
+      for (const [state, lasted] of states) this.#addState(state, lasted);
       this.#until = Math.max(this.#until, end);
     }
     this.#state = stateOf(last);
@@ -157,43 +161,50 @@ export class BucketMerger {
 
   /** The buckets; the last state lasts until `until`. */
   finish(until: EpochMs): Bucket[] {
-    this.#carry(until);
+    if (this.#state !== null) this.#carry(this.#state, until);
     this.#close();
     return this.#closed;
   }
 
   /** Adds the current state to all intervals up to `to`. */
-  #carry(to: EpochMs): void {
-    while (this.#state !== null && this.#until < to) {
-      const open = this.#at(this.#until);
-      const end = Math.min(open.start + this.#step, to);
-      open.times.set(this.#state, (open.times.get(this.#state) ?? 0) + end - this.#until);
+  #carry(state: State, to: EpochMs): void {
+    while (this.#until < to) {
+      const { start } = this.#at(this.#until);
+      const end = Math.min(start + this.#step, to);
+      this.#addState(state, end - this.#until);
       this.#until = end;
     }
   }
 
-  #at(time: EpochMs): OpenBucket {
-    const start = floorTo(time, this.#step);
-    if (this.#open?.start === start) return this.#open;
+  #addState(state: State | null, lasted: Milliseconds): void {
+    this.#times ??= new Map();
+    this.#times.set(state, (this.#times.get(state) ?? 0) + lasted);
+    if (this.#times.size > MAX_OPEN_STATES) this.#times = new Map(longestStates(this.#times));
+  }
+
+  #at(time: EpochMs): Bucket {
+    if (this.#open !== null && time >= this.#open.start && time < this.#open.start + this.#step) return this.#open;
     this.#close();
-    this.#open = { start, count: 0, numbers: null, last: null, head: 0, times: new Map() };
+    this.#open = { start: floorTo(time, this.#step), count: 0, numbers: null, last: null, head: 0, states: NO_STATES };
     return this.#open;
   }
 
   #close(): void {
     if (this.#open === null) return;
-    const { times, ...bucket } = this.#open;
-    this.#closed.push({ ...bucket, states: longestStates(times) });
+    if (this.#times !== null) this.#open.states = longestStates(this.#times);
+    this.#closed.push(this.#open);
     this.#open = null;
+    this.#times = null;
   }
 }
 
-const mergeNumbers = (one: NumberSummary | null, other: NumberSummary): NumberSummary =>
-  one === null
-    ? { ...other }
-    : {
-        count: one.count + other.count,
-        min: Math.min(one.min, other.min),
-        max: Math.max(one.max, other.max),
-        sum: addSums(one.sum, other.sum),
-      };
+function addNumbers(bucket: Bucket, { count, min, max, sum }: NumberSummary): void {
+  const { numbers } = bucket;
+  if (numbers === null) bucket.numbers = { count, min, max, sum };
+  else {
+    numbers.count += count;
+    if (min < numbers.min) numbers.min = min;
+    if (max > numbers.max) numbers.max = max;
+    numbers.sum = addSums(numbers.sum, sum);
+  }
+}

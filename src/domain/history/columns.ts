@@ -51,14 +51,15 @@ function isExact(value: number, scale: number): boolean {
 
 export function unpackNumbers(packed: PackedNumbers): number[] {
   if ('n' in packed) return packed.n;
-  const [places = 0, ...differences] = packed.d;
+  const [places = 0] = packed.d;
+  const values = packed.d.slice(1);
   const scale = 10 ** places;
   let scaled = 0;
-  for (let n = 0; n < differences.length; n += 1) {
-    scaled += differences[n] as number;
-    differences[n] = scaled / scale;
+  for (let n = 0; n < values.length; n += 1) {
+    scaled += values[n] as number;
+    values[n] = scaled / scale;
   }
-  return differences;
+  return values;
 }
 
 export function packValues<T extends Json>(values: readonly T[]): PackedValues {
@@ -75,6 +76,33 @@ export function packValues<T extends Json>(values: readonly T[]): PackedValues {
 export function unpackValues<T extends Json>(packed: PackedValues): T[] {
   if (!('u' in packed)) return unpackNumbers(packed) as T[];
   return packed.i.map((index) => packed.u[index] as T);
+}
+
+/** Reads the values of a column in their order, without an array of them. */
+export class ColumnReader<T extends Json> {
+  /** Differences, values or indexes. */
+  readonly #items: readonly (number | Json)[];
+  readonly #distinct: readonly Json[] | null;
+  /** 10 to the power of the decimal places of differences; null for values and indexes. */
+  readonly #scale: number | null;
+  #scaled = 0;
+  #at: number;
+
+  constructor(packed: PackedValues) {
+    this.#items = 'd' in packed ? packed.d : 'n' in packed ? packed.n : packed.i;
+    this.#distinct = 'u' in packed ? packed.u : null;
+    this.#scale = 'd' in packed ? 10 ** (packed.d[0] ?? 0) : null;
+    this.#at = 'd' in packed ? 1 : 0;
+  }
+
+  next(): T {
+    if (this.#at >= this.#items.length) throw new Error('a column of a history segment is too short');
+    const item = this.#items[this.#at];
+    this.#at += 1;
+    if (this.#scale === null) return (this.#distinct === null ? item : this.#distinct[item as number]) as T;
+    this.#scaled += item as number;
+    return (this.#scaled / this.#scale) as T;
+  }
 }
 
 /** Times in ascending order: differences of differences, which are small for regular times. */

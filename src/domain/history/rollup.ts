@@ -1,15 +1,6 @@
 import type { EpochMs, Milliseconds } from '../values.ts';
-import type { Bucket, StateTime } from './bucket.ts';
-import {
-  compress,
-  decompress,
-  packNumbers,
-  packTimes,
-  packValues,
-  unpackNumbers,
-  unpackTimes,
-  unpackValues,
-} from './columns.ts';
+import { type Bucket, NO_STATES, type NumberSummary, type StateTime } from './bucket.ts';
+import { ColumnReader, compress, decompress, packNumbers, packTimes, packValues } from './columns.ts';
 import type { SampleValue } from './sample.ts';
 
 /** The steps whose roll-ups are stored. */
@@ -37,7 +28,7 @@ interface RollupColumns {
   /** Of buckets other than those with a single number. */
   la: ReturnType<typeof packValues>;
   /** Of all buckets, unless all samples are numbers. */
-  s?: StateTime[][];
+  s?: (readonly StateTime[])[];
 }
 
 /** The buckets of one day, in their order. */
@@ -62,31 +53,50 @@ export function encodeRollup(day: EpochMs, step: Milliseconds, buckets: readonly
 const isSingleNumber = ({ count, numbers }: Pick<Bucket, 'count' | 'numbers'>): boolean =>
   count === 1 && numbers !== null;
 
-export function decodeRollup(bytes: Uint8Array, day: EpochMs, step: Milliseconds): Bucket[] {
+/**
+ * Calls `visit` with each bucket of a day, in their order. It is the same object each time, so that thousands of buckets are
+ * merged without an object for each.
+ */
+export function forEachBucket(
+  bytes: Uint8Array,
+  day: EpochMs,
+  step: Milliseconds,
+  visit: (bucket: Readonly<Bucket>) => void,
+): void {
   const columns = decompress<RollupColumns>(bytes);
-  const { c: counts, h: heads, n: numberCounts = counts, s: states } = columns;
-  const lows = unpackNumbers(columns.lo).values();
-  const highs = unpackNumbers(columns.hi).values();
-  const sums = unpackNumbers(columns.su).values();
-  const lasts = unpackValues<SampleValue>(columns.la).values();
-  return unpackTimes(columns.i).map((index, n) => {
-    const count = counts[n] as number;
-    const numberCount = numberCounts[n] as number;
-    let numbers: Bucket['numbers'] = null;
-    if (numberCount > 0) {
-      const min = next(lows);
-      numbers =
-        numberCount === 1
-          ? { count: 1, min, max: min, sum: min }
-          : { count: numberCount, min, max: next(highs), sum: next(sums) };
+  const { i: indexes, c: counts, h: heads, n: numberCounts = counts, s: states } = columns;
+  const lows = new ColumnReader<number>(columns.lo);
+  const highs = new ColumnReader<number>(columns.hi);
+  const sums = new ColumnReader<number>(columns.su);
+  const lasts = new ColumnReader<SampleValue>(columns.la);
+  const numbers: NumberSummary = { count: 0, min: 0, max: 0, sum: 0 };
+  const bucket: Bucket = { start: 0, count: 0, numbers, last: null, head: 0, states: NO_STATES };
+  let index = 0;
+  let apart = 0;
+  for (let n = 0; n < indexes.length; n += 1) {
+    // As `packTimes` packs them.
+    apart += indexes[n] as number;
+    index += apart;
+    numbers.count = numberCounts[n] as number;
+    if (numbers.count > 0) {
+      numbers.min = lows.next();
+      numbers.max = numbers.count === 1 ? numbers.min : highs.next();
+      numbers.sum = numbers.count === 1 ? numbers.min : sums.next();
     }
-    const last = isSingleNumber({ count, numbers }) ? (numbers?.min ?? null) : next(lasts);
-    return { start: day + index * step, count, numbers, last, head: heads[n] ?? 0, states: states?.[n] ?? [] };
-  });
+    bucket.start = day + index * step;
+    bucket.count = counts[n] as number;
+    bucket.numbers = numbers.count > 0 ? numbers : null;
+    bucket.head = heads[n] ?? 0;
+    bucket.states = states?.[n] ?? NO_STATES;
+    bucket.last = isSingleNumber(bucket) ? numbers.min : lasts.next();
+    visit(bucket);
+  }
 }
 
-function next<T>(values: Iterator<T>): T {
-  const { done, value } = values.next();
-  if (done) throw new Error('a column of a roll-up is too short');
-  return value;
+export function decodeRollup(bytes: Uint8Array, day: EpochMs, step: Milliseconds): Bucket[] {
+  const buckets: Bucket[] = [];
+  forEachBucket(bytes, day, step, (bucket) => {
+    buckets.push({ ...bucket, numbers: bucket.numbers && { ...bucket.numbers } });
+  });
+  return buckets;
 }

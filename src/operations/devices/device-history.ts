@@ -26,7 +26,8 @@ import {
   rangeInput,
   sizeRefusal,
 } from './history-range.ts';
-import { type RequestedSeries, readBuckets, readSamples } from './series-reader.ts';
+import type { RequestedSeries } from './series-days.ts';
+import { readBuckets, readSamples } from './series-reader.ts';
 
 /** The longest range of samples of an answer: several statements read it. */
 const MAX_PAGE_MS: Milliseconds = 31 * DAY_MS;

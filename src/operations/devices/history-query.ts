@@ -27,7 +27,8 @@ import {
   sizeRefusal,
 } from './history-range.ts';
 import { MAX_SERIES, selectionInput, selectSeries } from './history-selection.ts';
-import { type RequestedSeries, readManyBuckets, readManySamples } from './series-reader.ts';
+import type { RequestedSeries } from './series-days.ts';
+import { readManyBuckets, readManySamples } from './series-reader.ts';
 
 /** Samples or intervals of all series. */
 const MAX_QUERY_POINTS = 50_000;

@@ -13,7 +13,7 @@ import { reachedDeviceIds, reachedPlaces, seenGroups, seesHome, seesRoom } from 
 import { type Caller, type Services, tenantOf } from '../operation.ts';
 import { type CommittedDevice, isVisibleTo, pendingReports } from './device-view.ts';
 import { invalid, propertyPath } from './history-range.ts';
-import type { RequestedSeries } from './series-reader.ts';
+import type { RequestedSeries } from './series-days.ts';
 import { tagFilter } from './tags.ts';
 
 /** Devices that one statement lists. */

@@ -5,7 +5,7 @@ import type { Sample, SampleValue } from '../../domain/history/sample.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import type { Services } from '../operation.ts';
-import { readOneSeries, type SeriesDays, type SeriesRef } from './series-reader.ts';
+import { readOneSeries, type SeriesDays, type SeriesRef } from './series-days.ts';
 
 // The last change of a property: the first sample of those at the end of its series that have the same value.
 

@@ -9,7 +9,7 @@ import { MAX_DEVICE_SKEW_MS } from '../../store/contract/history.ts';
 import { findDevice, pendingReports } from '../devices/device-view.ts';
 import { latestSampleAt, propertyPath, retainedHistory } from '../devices/history-range.ts';
 import { type LastChange, readLastChange } from '../devices/last-change.ts';
-import type { SeriesRef } from '../devices/series-reader.ts';
+import type { SeriesRef } from '../devices/series-days.ts';
 import { idOf, isoTime, timeInput } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { findPlan } from '../plans/plan-view.ts';
