@@ -1,5 +1,5 @@
-// How many bytes does a sample take before and after its day is rolled up, what does merging a day cost, how long do reads and
-// retention take, and how fast is an export?
+// How many bytes does a sample take before and after its day is rolled up, what does merging a day cost, how long do reads,
+// retention and pages of a timeline take, and how fast is an export?
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import pg from 'pg';
@@ -19,6 +19,7 @@ import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
 import { startCluster } from '../support/postgres.ts';
 import { makeDeployment } from '../support/service.ts';
+import { homeWithCommands } from './timeline.ts';
 
 /*
  * Partitions are made and dropped each day as by the service, so that statements are planned for those of a year. Devices report 20 properties a minute: 12 numbers that change slowly, 4 counters, 2 booleans and 2 texts, at times that
@@ -43,11 +44,25 @@ const SERIES_P99_MS = 150;
 const EXPORT_PER_SECOND = 500_000;
 const EXPORT_DAYS = 7;
 const EXPORT_HEAP_MB = 64;
+/** Blocks of an export between two readings of its memory. */
+const BLOCKS_PER_READING = 16;
+/** A page of the timeline of a home. */
+const TIMELINE_P99_MS = 50;
+/** Reads without a limit, of reports that are not compacted. */
+const UNCOMPACTED_READS = 40;
 
 const options = readOptions();
 const scale = options.short
-  ? { devices: 5, reports: 60, yearDays: 10, reads: 10, firstReads: 2, exported: 5_000 }
-  : { devices: 100, reports: 1_440, yearDays: 365, reads: READS, firstReads: FIRST_READS, exported: 86_400 };
+  ? { devices: 5, reports: 60, yearDays: 10, reads: 10, firstReads: 2, exported: 5_000, commands: 2_000 }
+  : {
+      devices: 100,
+      reports: 1_440,
+      yearDays: 365,
+      reads: READS,
+      firstReads: FIRST_READS,
+      exported: 86_400,
+      commands: 100_000,
+    };
 
 printMachine();
 const cluster = await startCluster(options);
@@ -127,9 +142,9 @@ function limit(what: string, value: number, most: number, unit: string): void {
   console.log(`${what}: ${value.toFixed(1)} ${unit}, limit ${most} ${unit}${isMissed ? ' MISSED' : ''}`);
 }
 
-async function latencies(read: () => Promise<unknown>): Promise<number[]> {
+async function latencies(read: () => Promise<unknown>, reads = scale.reads): Promise<number[]> {
   const values: number[] = [];
-  for (let n = 0; n < scale.reads; n += 1) {
+  for (let n = 0; n < reads; n += 1) {
     const before = performance.now();
     await read();
     values.push(performance.now() - before);
@@ -184,7 +199,8 @@ const queryDay = async (): Promise<void> => {
     throw new Error('samples are missing');
 };
 const compacted = `${SERIES} series of a day whose reports are`;
-console.log(`${compacted} not compacted: ${formatLatencies(await latencies(queryDay))}`);
+const uncompactedReads = Math.min(scale.reads, UNCOMPACTED_READS);
+console.log(`${compacted} not compacted: ${formatLatencies(await latencies(queryDay, uncompactedReads))}`);
 clock.set(START + DAY_MS - MINUTE);
 await printCost(`compaction of ${scale.devices * scale.reports} reports`, () => compaction.sweep());
 clock.set(START + DAY_MS + 60 * MINUTE);
@@ -223,7 +239,8 @@ const requestOf = ({ id: deviceId, tenantId }: Reporter, from: number, days: num
   ...{ tenantId, deviceId, property: 'temperature_3', from, to: from + days * DAY_MS },
 });
 async function readWeek(of: typeof store): Promise<void> {
-  const read = await readSamples({ store: of }, requestOf(first as Reporter, weekFrom, WEEK_DAYS), 1_000_000);
+  const request = { ...requestOf(first as Reporter, weekFrom, WEEK_DAYS), withoutBefore: true };
+  const read = await readSamples({ store: of }, request, 1_000_000);
   if (!read.ok || read.value.samples.length !== WEEK_DAYS * scale.reports)
     throw new Error('samples of the week are missing');
 }
@@ -275,23 +292,42 @@ await storeHistory(
     level: new Map(denseDays.map((day) => [day, samplesOfDay(day, scale.exported, [20, 20.5, 21, 20.5, 19.9])])),
   },
 );
-for (const format of ['csv', 'ndjson'] as const) {
+/** `onBlock` is called after each block. */
+async function exportWeek(format: 'csv' | 'ndjson', onBlock: () => void): Promise<{ rows: number; bytes: number }> {
   const [from, to] = [weekFrom, weekFrom + EXPORT_DAYS * DAY_MS];
   const range = { from, to, now: clock.now(), step: 'raw', retained: to - from };
   const request = { tenantId: TENANT, deviceId: dense.id, pending: [], range, shown: new Set<never>() };
   let rows = 0;
   let bytes = 0;
-  let heap = 0;
-  const started = performance.now();
-  const heapBefore = process.memoryUsage().heapUsed;
   for await (const block of blocksOf({ store }, request, 'level', rowFormats[format]())) {
     rows += block.rows;
     bytes += Buffer.from(block.text).length;
-    heap = Math.max(heap, process.memoryUsage().heapUsed);
+    onBlock();
     await nextTurn();
   }
-  const seconds = (performance.now() - started) / 1_000;
   if (rows !== EXPORT_DAYS * scale.exported) throw new Error('rows of the export are missing');
+  return { rows, bytes };
+}
+
+/** Without what the next collection of the young generation frees, whose size the V8 flags determine. */
+async function memoryOfExport(format: 'csv' | 'ndjson'): Promise<number> {
+  global.gc?.();
+  const heapBefore = process.memoryUsage().heapUsed;
+  let most = heapBefore;
+  let blocks = 0;
+  await exportWeek(format, () => {
+    blocks += 1;
+    if (blocks % BLOCKS_PER_READING !== 0) return;
+    global.gc?.({ type: 'minor' });
+    most = Math.max(most, process.memoryUsage().heapUsed);
+  });
+  return most - heapBefore;
+}
+
+for (const format of ['csv', 'ndjson'] as const) {
+  const started = performance.now();
+  const { rows, bytes } = await exportWeek(format, () => {});
+  const seconds = (performance.now() - started) / 1_000;
   console.log(`export as ${format}: ${rows} samples, ${(bytes / 1e6).toFixed(1)} MB in ${seconds.toFixed(2)} s`);
   const rate = rows / seconds;
   const isMissed = format === 'csv' && rate < EXPORT_PER_SECOND && !options.short;
@@ -299,13 +335,21 @@ for (const format of ['csv', 'ndjson'] as const) {
   console.log(
     `samples a second: ${Math.round(rate)}, at least ${EXPORT_PER_SECOND} as csv${isMissed ? ' MISSED' : ''}`,
   );
-  limit('memory of the heap beyond that before', (heap - heapBefore) / 1e6, EXPORT_HEAP_MB, 'MB');
+  limit('memory of the heap beyond that before', (await memoryOfExport(format)) / 1e6, EXPORT_HEAP_MB, 'MB');
 }
 
 const before = performance.now();
 const dropped = await drop(dayOf(clock.now()) - WEEK_DAYS + 1);
 console.log(`${dropped} partitions dropped`);
 limit('retention of a day', performance.now() - before, DROP_MS, 'ms');
+
+// The timeline of a home, page by page.
+const readPage = await homeWithCommands(store, scale.commands, clock.now());
+await database.query('vacuum analyze');
+const pages = await measure(`pages of the timeline of a home with ${scale.commands} commands`, async () => {
+  if ((await readPage()) === 0) throw new Error('entries of the timeline are missing');
+});
+limit('a page of the timeline, 99 %', percentile(pages, 99), TIMELINE_P99_MS, 'ms');
 
 await store.close();
 await database.end();

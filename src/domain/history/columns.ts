@@ -49,19 +49,6 @@ function isExact(value: number, scale: number): boolean {
   return Math.abs(scaled) < MAX_SCALED && scaled / scale === value;
 }
 
-export function unpackNumbers(packed: PackedNumbers): number[] {
-  if ('n' in packed) return packed.n;
-  const [places = 0] = packed.d;
-  const values = packed.d.slice(1);
-  const scale = 10 ** places;
-  let scaled = 0;
-  for (let n = 0; n < values.length; n += 1) {
-    scaled += values[n] as number;
-    values[n] = scaled / scale;
-  }
-  return values;
-}
-
 export function packValues<T extends Json>(values: readonly T[]): PackedValues {
   if (values.every((value) => typeof value === 'number')) return packNumbers(values as readonly number[]);
   const indexes = new Map<T, number>();
@@ -73,10 +60,7 @@ export function packValues<T extends Json>(values: readonly T[]): PackedValues {
   return { u: [...indexes.keys()], i };
 }
 
-export function unpackValues<T extends Json>(packed: PackedValues): T[] {
-  if (!('u' in packed)) return unpackNumbers(packed) as T[];
-  return packed.i.map((index) => packed.u[index] as T);
-}
+const TOO_SHORT = 'a column of a history segment is too short';
 
 /** Reads the values of a column in their order, without an array of them. */
 export class ColumnReader<T extends Json> {
@@ -96,7 +80,7 @@ export class ColumnReader<T extends Json> {
   }
 
   next(): T {
-    if (this.#at >= this.#items.length) throw new Error('a column of a history segment is too short');
+    if (this.#at >= this.#items.length) throw new Error(TOO_SHORT);
     const item = this.#items[this.#at];
     this.#at += 1;
     if (this.#scale === null) return (this.#distinct === null ? item : this.#distinct[item as number]) as T;
@@ -118,14 +102,24 @@ export function packTimes(times: readonly number[]): number[] {
   });
 }
 
-export function unpackTimes(packed: readonly number[]): number[] {
-  let time = 0;
-  let step = 0;
-  return packed.map((change) => {
-    step += change;
-    time += step;
-    return time;
-  });
+/** Reads such times one by one. */
+export class TimeReader {
+  readonly #changes: readonly number[];
+  #at = 0;
+  #time = 0;
+  #step = 0;
+
+  constructor(packed: readonly number[]) {
+    this.#changes = packed;
+  }
+
+  next(): number {
+    if (this.#at >= this.#changes.length) throw new Error(TOO_SHORT);
+    this.#step += this.#changes[this.#at] as number;
+    this.#time += this.#step;
+    this.#at += 1;
+    return this.#time;
+  }
 }
 
 /** The first byte of a compressed text: the version of the format. */

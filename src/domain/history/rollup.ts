@@ -1,6 +1,6 @@
 import type { EpochMs, Milliseconds } from '../values.ts';
 import { type Bucket, NO_STATES, type NumberSummary, type StateTime } from './bucket.ts';
-import { ColumnReader, compress, decompress, packNumbers, packTimes, packValues } from './columns.ts';
+import { ColumnReader, compress, decompress, packNumbers, packTimes, packValues, TimeReader } from './columns.ts';
 import type { SampleValue } from './sample.ts';
 
 /** The steps whose roll-ups are stored. */
@@ -64,26 +64,22 @@ export function forEachBucket(
   visit: (bucket: Readonly<Bucket>) => void,
 ): void {
   const columns = decompress<RollupColumns>(bytes);
-  const { i: indexes, c: counts, h: heads, n: numberCounts = counts, s: states } = columns;
+  const { c: counts, h: heads, n: numberCounts = counts, s: states } = columns;
+  const indexes = new TimeReader(columns.i);
   const lows = new ColumnReader<number>(columns.lo);
   const highs = new ColumnReader<number>(columns.hi);
   const sums = new ColumnReader<number>(columns.su);
   const lasts = new ColumnReader<SampleValue>(columns.la);
   const numbers: NumberSummary = { count: 0, min: 0, max: 0, sum: 0 };
   const bucket: Bucket = { start: 0, count: 0, numbers, last: null, head: 0, states: NO_STATES };
-  let index = 0;
-  let apart = 0;
-  for (let n = 0; n < indexes.length; n += 1) {
-    // As `packTimes` packs them.
-    apart += indexes[n] as number;
-    index += apart;
+  for (let n = 0; n < counts.length; n += 1) {
     numbers.count = numberCounts[n] as number;
     if (numbers.count > 0) {
       numbers.min = lows.next();
       numbers.max = numbers.count === 1 ? numbers.min : highs.next();
       numbers.sum = numbers.count === 1 ? numbers.min : sums.next();
     }
-    bucket.start = day + index * step;
+    bucket.start = day + indexes.next() * step;
     bucket.count = counts[n] as number;
     bucket.numbers = numbers.count > 0 ? numbers : null;
     bucket.head = heads[n] ?? 0;

@@ -1,4 +1,4 @@
-import { compress, decompress, packTimes, packValues, unpackTimes, unpackValues } from './columns.ts';
+import { ColumnReader, compress, decompress, packTimes, packValues, TimeReader } from './columns.ts';
 import { bySampleOrder, type Sample, type SampleValue } from './sample.ts';
 
 /** The columns of a segment: times, received minus own time, differences of sequence numbers, values. */
@@ -22,14 +22,16 @@ export function encodeSegment(samples: Sample[]): Promise<Buffer> {
 }
 
 /** In the order of the series. */
-export function decodeSegment(bytes: Uint8Array): Sample[] {
-  const { t, r, s, v } = decompress<SegmentColumns>(bytes);
-  const values = unpackValues<SampleValue>(v);
-  const sequences = unpackTimes(s);
-  return unpackTimes(t).map((time, n) => ({
-    time,
-    at: time + (r[n] as number),
-    sequence: sequences[n] as number,
-    value: values[n] as SampleValue,
-  }));
+export const decodeSegment = (bytes: Uint8Array): Sample[] => [...samplesIn(bytes)];
+
+/** The same one by one, without a list of them, which takes ten times as much memory as the columns. */
+export function* samplesIn(bytes: Uint8Array): Generator<Sample> {
+  const { t, r: delays, s, v } = decompress<SegmentColumns>(bytes);
+  const times = new TimeReader(t);
+  const sequences = new TimeReader(s);
+  const values = new ColumnReader<SampleValue>(v);
+  for (const delay of delays) {
+    const time = times.next();
+    yield { time, at: time + delay, sequence: sequences.next(), value: values.next() };
+  }
 }

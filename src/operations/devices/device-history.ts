@@ -97,7 +97,8 @@ async function readSampleHistory(
   { key, range, limit }: { key: RequestedSeries; range: HistoryRange; limit: number },
 ): Promise<Outcome<DeviceHistory>> {
   const end = Math.min(range.to, range.from + MAX_PAGE_MS);
-  const read = await readSamples(services, { tenantId, ...key, from: range.from, to: end }, limit);
+  const request = { tenantId, ...key, from: range.from, to: end, withoutBefore: range.step === 'raw' };
+  const read = await readSamples(services, request, limit);
   return read.ok ? done(samplesHistory(key, range, read.value, { end, limit })) : read;
 }
 

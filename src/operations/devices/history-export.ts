@@ -180,13 +180,17 @@ async function* sampleBlocks(
   write: (sample: Sample) => string,
 ): AsyncGenerator<Block> {
   let last: SampleValue | null = null;
-  const request = { tenantId, deviceId, property, pending, from, to };
+  function* shown(samples: Iterable<Sample>): Generator<Sample> {
+    for (const sample of samples) {
+      const isShown = sample.time >= from && (step === 'raw' || sample.value !== last);
+      last = sample.value;
+      if (isShown) yield sample;
+    }
+  }
+  const request = { tenantId, deviceId, property, pending, from, to, withoutBefore: step === 'raw' };
   for await (const { samples, before } of readSampleDays(services, request)) {
     last = before ?? last;
-    const known = last;
-    const isChange = ({ value }: Sample, n: number): boolean => value !== (samples[n - 1]?.value ?? known);
-    yield* blocks(step === 'raw' ? samples : samples.filter(isChange), write);
-    last = samples.at(-1)?.value ?? last;
+    yield* blocks(shown(samples), write);
   }
 }
 
@@ -215,7 +219,7 @@ function windowOf(step: Milliseconds): Milliseconds {
 }
 
 /** The last one may be empty, so that an export without rows notices that its client has left. */
-function* blocks<T>(items: readonly T[], write: (item: T) => string): Generator<Block> {
+function* blocks<T>(items: Iterable<T>, write: (item: T) => string): Generator<Block> {
   let text = '';
   let rows = 0;
   for (const item of items) {

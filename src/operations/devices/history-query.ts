@@ -144,7 +144,8 @@ async function samplesOf(
   { tenantId, keys, range, limit }: QueryRequest,
 ): Promise<Outcome<DeviceHistory[]>> {
   const end = Math.min(range.to, range.from + MAX_PAGE_DAYS * DAY_MS);
-  const read = await readManySamples(services, { tenantId, keys, from: range.from, to: end }, limit);
+  const request = { tenantId, keys, from: range.from, to: end, withoutBefore: range.step === 'raw' };
+  const read = await readManySamples(services, request, limit);
   if (!read.ok) return read;
   return done(read.value.map((one, n) => samplesHistory(keys[n] as SeriesKey, range, one, { end, limit })));
 }

@@ -10,7 +10,7 @@ import {
   sampleValueAt,
   seriesPathOf,
 } from '../../domain/history/sample.ts';
-import { decodeSegment } from '../../domain/history/segment.ts';
+import { samplesIn } from '../../domain/history/segment.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../../domain/values.ts';
 import type { ReportRow, SeriesKey, SeriesRange, SeriesRows, StoredSegment } from '../../store/contract/history.ts';
@@ -177,12 +177,21 @@ export class SeriesDays {
 
   /** All samples of a day, in their order. */
   async samplesOf(day: number): Promise<Sample[]> {
+    const samples = await this.eachSampleOf(day);
+    return Array.isArray(samples) ? samples : [...samples];
+  }
+
+  /** The same; those of a merged day are decoded while they are read. */
+  async eachSampleOf(day: number): Promise<Iterable<Sample>> {
     const merged = await this.#mergedSamples(day);
     const known = Math.max(0, ...merged.map(({ part }) => part));
     const { parts, reported, pending } = this.#parts.unmerged.get(day) ?? { parts: [], reported: [], pending: [] };
+    const segments = [...merged, ...parts.filter(({ part }) => part > known)];
+    const [first] = segments;
+    if (first !== undefined && segments.length + reported.length + pending.length === 1) return samplesIn(first.body);
     const samples: Sample[] = [];
-    for (const { body } of [...merged, ...parts.filter(({ part }) => part > known)]) {
-      for (const sample of decodeSegment(body)) samples.push(sample);
+    for (const { body } of segments) {
+      for (const sample of samplesIn(body)) samples.push(sample);
       await nextTurn();
     }
     for (const { version, sample } of reported) if (version > known) samples.push(sample);

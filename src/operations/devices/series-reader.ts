@@ -25,6 +25,12 @@ interface RequestedRange {
   to: EpochMs;
 }
 
+/** Samples of a range. */
+interface RequestedSamples extends RequestedRange {
+  /** The value before the range is not needed. It may be in any partition, and a server plans each one for a new session. */
+  withoutBefore?: boolean;
+}
+
 export interface SeriesRequest extends RequestedSeries, RequestedRange {}
 
 /** Several series of the same range. */
@@ -35,7 +41,7 @@ export interface ManySeriesRequest extends RequestedRange {
 export interface SampleSeries {
   /** In their order. */
   samples: Sample[];
-  /** Of the last sample before the range; null without one. */
+  /** Of the last sample before the range; null without one, and undetermined if it was not requested. */
   before: SampleValue | null;
 }
 
@@ -44,17 +50,17 @@ export interface SampleSeries {
  */
 export async function readSamples(
   services: Pick<Services, 'store'>,
-  { tenantId, from, to, ...key }: SeriesRequest,
+  { tenantId, from, to, withoutBefore = false, ...key }: SeriesRequest & RequestedSamples,
   limit: number,
 ): Promise<Outcome<SampleSeries>> {
-  const read = await readManySamples(services, { tenantId, from, to, keys: [key] }, limit);
+  const read = await readManySamples(services, { tenantId, from, to, withoutBefore, keys: [key] }, limit);
   return read.ok ? done(read.value[0] as SampleSeries) : read;
 }
 
 /** The same for several series, in the order of their keys. */
 export async function readManySamples(
   services: Pick<Services, 'store'>,
-  request: ManySeriesRequest,
+  request: ManySeriesRequest & RequestedSamples,
   limit: number,
 ): Promise<Outcome<SampleSeries[]>> {
   const all = request.keys.map((key) => ({ key, samples: [] as Sample[], before: null as SampleValue | null }));
@@ -80,12 +86,16 @@ export async function readManySamples(
 async function addSamples(
   target: SampleSeries,
   series: SeriesDays,
-  { from, to }: Pick<SeriesRequest, 'from' | 'to'>,
+  range: Pick<SeriesRequest, 'from' | 'to'>,
   limit: number,
 ): Promise<void> {
-  for await (const { samples, before } of samplesByDay(series, from, to)) {
+  for await (const { samples, before } of samplesByDay(series, range)) {
     if (before !== undefined) target.before = before;
     for (const sample of samples) {
+      if (sample.time < range.from) {
+        target.before = sample.value;
+        continue;
+      }
       const next = target.samples[limit];
       if (next !== undefined && sample.time > next.time) return;
       target.samples.push(sample);
@@ -95,50 +105,55 @@ async function addSamples(
   }
 }
 
-/**
- * The samples of the range by day, each with the value before the range if the day has one. Throws `Overloaded` if the device
- * has more than can be read at once.
- */
+/** The samples by day. Throws `Overloaded` if the device has more than can be read at once. */
 export async function* readSampleDays(
   services: Pick<Services, 'store'>,
-  { tenantId, from, to, ...key }: SeriesRequest,
+  { tenantId, from, to, withoutBefore = false, ...key }: SeriesRequest & RequestedSamples,
 ): AsyncGenerator<DaySamples> {
-  for (const days of dayWindows({ from, to })) {
+  for (const days of dayWindows({ from, to, withoutBefore })) {
     for await (const read of readSeries(services, { tenantId, keys: [key] }, days, null)) {
       if (!read.ok) throw new Overloaded(read.refusal.detail);
-      yield* samplesByDay(read.value, from, to);
+      yield* samplesByDay(read.value, { from, to });
     }
   }
 }
 
-/** The days of a range in groups for one statement each: more days at a time, as most devices report seldom. */
-function* dayWindows({ from, to }: Pick<SeriesRequest, 'from' | 'to'>): Generator<SeriesRange> {
+/** The days of a range in groups for one statement each: the first one alone, as it may have all samples of an answer. */
+function* dayWindows({ from, to, withoutBefore = false }: Omit<RequestedSamples, 'tenantId'>): Generator<SeriesRange> {
   const first = dayOf(from);
   const last = dayOf(to - 1);
-  for (let day = first, count = 1; day <= last; day += count, count = Math.min(2 * count, MAX_READ_DAYS))
-    yield { from: day, to: Math.min(day + count - 1, last), ...(day > first && { withoutEarlier: true }) };
+  for (let day = first, count = 1; day <= last; day += count, count = MAX_READ_DAYS) {
+    const isWithoutEarlier = withoutBefore || day > first;
+    yield { from: day, to: Math.min(day + count - 1, last), ...(isWithoutEarlier && { withoutEarlier: true }) };
+  }
 }
 
 interface DaySamples {
-  samples: Sample[];
-  /** Of the last sample before the range, if the day has one. */
+  /** Those before the end of the range, in their order. On its first day some may be before its start. */
+  samples: Iterable<Sample>;
+  /** The value of a day before the range. */
   before?: SampleValue;
 }
 
-async function* samplesByDay(series: SeriesDays, from: EpochMs, to: EpochMs): AsyncGenerator<DaySamples> {
+async function* samplesByDay(
+  series: SeriesDays,
+  { from, to }: Pick<SeriesRequest, 'from' | 'to'>,
+): AsyncGenerator<DaySamples> {
   for (const day of series.days) {
     if (day < dayOf(from)) {
       const before = (await series.bucketsOf(day, DAY_MS, to)).at(-1)?.last ?? null;
       if (before !== null) yield { samples: [], before };
     }
     if (day < series.first) continue;
-    const all = await series.samplesOf(day);
-    const start = all.findIndex(({ time }) => time >= from);
-    const before = all[(start === -1 ? all.length : start) - 1]?.value;
-    const end = all.findIndex(({ time }) => time >= to);
-    const samples =
-      start === -1 ? [] : start === 0 && end === -1 ? all : all.slice(start, end === -1 ? undefined : end);
-    yield before === undefined ? { samples } : { samples, before };
+    const samples = await series.eachSampleOf(day);
+    yield { samples: to < (day + 1) * DAY_MS ? samplesBefore(to, samples) : samples };
+  }
+}
+
+function* samplesBefore(to: EpochMs, samples: Iterable<Sample>): Generator<Sample> {
+  for (const sample of samples) {
+    if (sample.time >= to) return;
+    yield sample;
   }
 }
 

@@ -62,7 +62,7 @@ const seriesQuery = (step: RollupStep | null): string => `with
         select day, part, body from history_parts p
         where p.device_id = g.device_id and p.property = g.property and p.day >= d.open_from and p.day between $6 and $4
           and not exists (select from history_rollups r where r.device_id = p.device_id and r.property = p.property
-            and r.day = p.day and r.day >= d.open_from and r.part >= p.part) offset 0) as p),
+            and r.day = p.day and r.day >= d.open_from and r.day between $6 and $4 and r.part >= p.part) offset 0) as p),
   more as (select exists (select from tail where total > ${MAX_TAIL_BYTES})
     or ((select count(*) from given) > 1
       and (select sum(octet_length(body)) from stored) > ${MAX_SERIES_BYTES}) is true as more)

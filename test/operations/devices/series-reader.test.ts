@@ -104,7 +104,32 @@ it('reads several series with a statement for each group of days, and what was r
   const valuesOf = ({ samples }: SampleSeries) => samples.map(({ value }) => value);
   expect(read.ok && read.value.map(valuesOf)).toEqual([levels, levels, [], [4 * DAY]]);
   expect(read.ok && read.value.map(({ before }) => before)).toEqual([null, null, -HOUR, null]);
-  expect({ statements, rows }).toEqual({ statements: 4, rows: 20 });
+  expect({ statements, rows }).toEqual({ statements: 3, rows: 20 });
+});
+
+it('reads nothing of earlier days if the value before the range is not needed', async () => {
+  const store = openMemoryStore(new MemoryDatabase());
+  const device = new ReportingDevice(store);
+  await device.register();
+  for (let day = 0; day < 10; day += 1) await device.report(START + day * DAY + HOUR, { values: { level: day } });
+  const ranges: [from: number, withoutEarlier: boolean][] = [];
+  const series: typeof store.history.series = (tenant, keys, range, step) => {
+    ranges.push([range.from - dayOf(START), range.withoutEarlier ?? false]);
+    return store.history.series(tenant, keys, range, step);
+  };
+  const services = { store: { ...store, history: { ...store.history, series } } };
+  const { id: deviceId, tenantId } = device;
+  const range = { tenantId, deviceId, property: 'level', from: START + DAY + 2 * HOUR, to: START + 3 * DAY + 2 * HOUR };
+  const withBefore = await readSamples(services, range, 100);
+  expect(withBefore).toMatchObject({ value: { samples: [{ value: 2 }, { value: 3 }], before: 1 } });
+  const without = await readSamples(services, { ...range, withoutBefore: true }, 100);
+  expect(without).toMatchObject({ value: { samples: [{ value: 2 }, { value: 3 }] } });
+  expect(ranges).toEqual([
+    [1, false],
+    [2, true],
+    [1, true],
+    [2, true],
+  ]);
 });
 
 it('keeps no more samples of a day than an answer has, and does not divide those with the same time', async () => {
