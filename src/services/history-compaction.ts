@@ -244,7 +244,7 @@ export class HistoryCompaction {
   ): Promise<boolean> {
     const { store } = this.#parts;
     if (deleted) {
-      await store.history.deleteDevice(deviceId, tenantId, this.#limits.deleteRows);
+      await store.history.deleteDevice(deviceId, tenantId, this.#limits.deleteRows, () => this.#stopped);
       return true;
     }
     const isComplete = oldest !== null && oldest < before * DAY_MS + MAX_DEVICE_SKEW_MS;

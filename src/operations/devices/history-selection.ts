@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import type { Position } from '../../domain/cursor.ts';
 import { seriesPathOf } from '../../domain/history/sample.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { allowsScope } from '../../domain/scopes.ts';
@@ -8,7 +7,7 @@ import type { Uuid } from '../../domain/values.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { SeriesKey } from '../../store/contract/history.ts';
 import type { DeviceFilter } from '../../store/contract.ts';
-import { category, notFound, slug } from '../inputs.ts';
+import { category as categoryInput, notFound, slug } from '../inputs.ts';
 import { reachedDeviceIds, reachedPlaces, seenGroups, seesHome, seesRoom } from '../key-reach.ts';
 import { type Caller, type Services, tenantOf } from '../operation.ts';
 import { type CommittedDevice, isVisibleTo, pendingReports } from './device-view.ts';
@@ -16,8 +15,6 @@ import { invalid, propertyPath } from './history-range.ts';
 import type { RequestedSeries } from './series-days.ts';
 import { tagFilter } from './tags.ts';
 
-/** Devices that one statement lists. */
-const PAGE = 200;
 /** Series of one request. */
 export const MAX_SERIES = 100;
 
@@ -35,7 +32,7 @@ export const selectionInput = {
       room_id: uuid.optional(),
       group: slug.optional(),
       tags: tagFilter.optional(),
-      category: category.optional(),
+      category: categoryInput.optional(),
     })
     .optional()
     .meta({ description: 'In place of series: the devices with all of these, newest first' }),
@@ -113,23 +110,15 @@ async function selectedDevices(
 ): Promise<Outcome<{ ids: Uuid[]; hasMore: boolean }>> {
   const filter = await filterOf(store, caller, given);
   if (!filter.ok) return filter;
-  const ids: Uuid[] = [];
-  for (let after: Position | null | undefined; after !== null && ids.length <= limit; ) {
-    const page: Awaited<ReturnType<typeof store.devices.list>> = await store.devices.list(
-      ...([tenantOf(caller), filter.value, PAGE, after] as const),
-    );
-    for (const device of page.items)
-      if (given.category === undefined || device.category === given.category) ids.push(device.id);
-    after = page.next;
-  }
-  return done({ ids: ids.slice(0, limit), hasMore: ids.length > limit });
+  const { items } = await store.devices.list(tenantOf(caller), filter.value, limit + 1);
+  return done({ ids: items.slice(0, limit).map(({ id }) => id), hasMore: items.length > limit });
 }
 
 /** The filter for what selects devices, as far as the caller's key reaches. */
 async function filterOf(
   store: Services['store'],
   caller: Caller,
-  { home_id, room_id, group, tags }: NonNullable<Selection['devices']>,
+  { home_id, room_id, group, tags, category }: NonNullable<Selection['devices']>,
 ): Promise<Outcome<DeviceFilter>> {
   const tenantId = tenantOf(caller);
   const places = home_id === undefined && room_id === undefined ? null : await reachedPlaces(store, caller);
@@ -150,6 +139,7 @@ async function filterOf(
     ...(home_id !== undefined && { homeId: home_id }),
     ...(room_id !== undefined && { roomId: room_id }),
     ...(tags !== undefined && { tags }),
+    ...(category !== undefined && { category }),
     ...(ids !== undefined && { ids }),
   });
 }

@@ -30,6 +30,7 @@ export interface DeviceFilter {
   homeId?: Uuid;
   roomId?: Uuid;
   deviceType?: string;
+  category?: string;
   online?: boolean;
   revoked?: boolean;
   /** Only devices with these ids. */

@@ -173,8 +173,11 @@ export interface HistoryStore {
   discardLate(late: LateSamples): Promise<boolean>;
   /** All days before `before` are merged; without effect if the position has moved since `version`. */
   closeDays(deviceId: Uuid, tenantId: Uuid, version: number, before: DayNumber): Promise<void>;
-  /** Deletes everything of a deleted device, up to `batch` rows in a statement; the rest remains if the shard moves. */
-  deleteDevice(deviceId: Uuid, tenantId: Uuid, batch: number): Promise<void>;
+  /**
+   * Deletes everything of a deleted device, up to `batch` rows in a statement. The rest remains if the shard moves, or if
+   * `isStopped` before a statement.
+   */
+  deleteDevice(deviceId: Uuid, tenantId: Uuid, batch: number, isStopped: () => boolean): Promise<void>;
   /** Number of compacted samples of properties of a device, on days of the range. */
   samplesOf(tenantId: Uuid, deviceId: Uuid, properties: readonly string[], range: SeriesRange): Promise<number>;
   /**

@@ -31,6 +31,7 @@ const filterColumns: Readonly<Record<Exclude<keyof DeviceFilter, 'ids' | 'tags' 
   homeId: 'home_id',
   roomId: 'room_id',
   deviceType: 'device_type',
+  category: 'category',
   online: 'online',
   revoked: 'revoked',
 };

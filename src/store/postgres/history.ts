@@ -209,10 +209,11 @@ export const historyStore = (database: HistoryDatabase, fence: Fence | null): Hi
       });
     },
 
-    async deleteDevice(deviceId, tenantId, batch) {
+    async deleteDevice(deviceId, tenantId, batch, isStopped) {
       // The position is the last one: a device that has one is continued by the next sweep.
       for (const [table, key] of deviceTables) {
         for (let deleted = batch; deleted >= batch; ) {
+          if (isStopped()) return;
           const row = await checks.row<{ deleted: number }>(`history_delete_${table}`, tenantId, {
             text: `gone as (delete from ${table} where device_id = $1 and (${key}) <= (select ${key} from (
                 select ${key} from ${table} where device_id = $1 order by ${key} limit $2) as first

@@ -45,7 +45,7 @@ eachDatabase('history of a shard with another owner', (backend) => {
     const merged = { property: 'level', day: 1, part: 1, samples: 1, body, rollups };
     expect(await history.merge(deviceId, tenantId, [merged])).toBe(false);
     await history.closeDays(deviceId, tenantId, 0, 1);
-    await history.deleteDevice(deviceId, tenantId, 10);
+    await history.deleteDevice(deviceId, tenantId, 10, () => false);
     expect(refused).toEqual([]);
     expect(await positionOf(deviceId)).toBe(0);
     expect(await history.segments(tenantId, deviceId, 1, ['level'])).toEqual([]);

@@ -60,7 +60,7 @@ eachStore('history of devices', (backend) => {
       [true, []],
     ]);
     // They cannot be merged.
-    await store().history.deleteDevice(deviceId, tenantId, 10);
+    await store().history.deleteDevice(deviceId, tenantId, 10, () => false);
   });
 
   it('is readable as soon as it is stored, after it was compacted, and after its day was merged', async () => {
@@ -197,8 +197,10 @@ eachStore('history of devices', (backend) => {
     await other.register();
     await other.report(START, { values: { level: 1 } });
     const { id, tenantId } = device;
-    await store().history.deleteDevice(id, tenantId, 2);
-    await store().history.deleteDevice(id, tenantId, 2);
+    await store().history.deleteDevice(id, tenantId, 2, () => true);
+    expect(await device.read('level', START, START + 3 * DAY)).toHaveLength(14);
+    await store().history.deleteDevice(id, tenantId, 2, () => false);
+    await store().history.deleteDevice(id, tenantId, 2, () => false);
     expect(await store().history.tail(id, 10, 1_000)).toEqual({ version: 0, rows: [] });
     expect(await device.read('level', START, START + 3 * DAY)).toEqual([]);
     expect((await device.buckets('level', START, START + 3 * DAY, DAY)).buckets).toEqual([]);

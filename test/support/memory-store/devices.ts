@@ -40,6 +40,7 @@ const filterColumns = {
   homeId: 'home_id',
   roomId: 'room_id',
   deviceType: 'device_type',
+  category: 'category',
   online: 'online',
   revoked: 'revoked',
 } satisfies Readonly<Record<Exclude<keyof DeviceFilter, 'ids' | 'tags' | 'text'>, string>>;

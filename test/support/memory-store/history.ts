@@ -202,15 +202,17 @@ export const historyStore = (session: Session): HistoryStore => ({
       },
     ),
 
-  deleteDevice: (deviceId, tenantId, batch) =>
-    session.write('history.deleteDevice', [deviceId, tenantId, batch], (tables, deviceId, _tenantId, _batch) => {
+  deleteDevice: async (deviceId, tenantId, batch, isStopped) => {
+    if (isStopped()) return;
+    await session.write('history.deleteDevice', [deviceId, tenantId, batch], (tables, deviceId, _tenantId, _batch) => {
       const isOwn = (row: { deviceId: Uuid }) => row.deviceId === deviceId;
       dropRows(tables.samples, isOwn);
       dropRows(tables.historyParts, isOwn);
       dropRows(tables.historySegments, isOwn);
       dropRows(tables.historyRollups, isOwn);
       tables.historyPositions.delete(deviceId);
-    }),
+    });
+  },
 
   samplesOf: (tenantId, deviceId, properties, range) =>
     session.read(

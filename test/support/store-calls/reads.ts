@@ -42,7 +42,14 @@ const restrictions = (model: StoreModel): KeyRestriction[] => [
 ];
 
 const deviceFilters = (model: StoreModel): DeviceFilter[] => [
-  ...[{}, { online: true }, { revoked: false, homeId: model.id('home', 0) }, { text: 'T1' }, { text: 'SMART_lo' }],
+  ...[
+    {},
+    { online: true },
+    { revoked: false, homeId: model.id('home', 0) },
+    { category: 'light' },
+    { text: 'T1' },
+    { text: 'SMART_lo' },
+  ],
   ...[{ tags: ['all'] }, { tags: ['t1', 'all'] }, { tags: ['none'] }, { tags: ['all'], revoked: false, text: 'light' }],
 ];
 
