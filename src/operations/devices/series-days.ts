@@ -42,7 +42,7 @@ export async function readOneSeries(
   range: SeriesRange,
   source: RollupStep | null,
 ): Promise<Outcome<SeriesDays>> {
-  for await (const read of readSeries(services, { tenantId, keys: [key] }, range, source)) return read;
+  for await (const read of readSeriesDays(services, { tenantId, keys: [key] }, range, source)) return read;
   return BEING_COMPACTED;
 }
 
@@ -50,7 +50,7 @@ export async function readOneSeries(
  * The series in the order of the keys; `source` null: samples. If they have more than one statement reads, half of them are
  * read after the other half, so that both are not in memory, until it is one series whose device has too much.
  */
-export async function* readSeries(
+export async function* readSeriesDays(
   services: Pick<Services, 'store'>,
   { tenantId, keys }: { tenantId: Uuid; keys: readonly RequestedSeries[] },
   range: SeriesRange,
@@ -65,8 +65,8 @@ export async function* readSeries(
       return;
     }
     const half = Math.ceil(keys.length / 2);
-    yield* readSeries(services, { tenantId, keys: keys.slice(0, half) }, range, source);
-    yield* readSeries(services, { tenantId, keys: keys.slice(half) }, range, source);
+    yield* readSeriesDays(services, { tenantId, keys: keys.slice(0, half) }, range, source);
+    yield* readSeriesDays(services, { tenantId, keys: keys.slice(half) }, range, source);
     return;
   }
   const paths = keys.map(({ property }) => seriesPathOf(property));

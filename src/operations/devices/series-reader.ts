@@ -9,7 +9,7 @@ import { done, type Outcome } from '../../domain/refusals.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../../domain/values.ts';
 import type { SeriesRange } from '../../store/contract/history.ts';
 import type { Services } from '../operation.ts';
-import { type RequestedSeries, readSeries, type SeriesDays } from './series-days.ts';
+import { type RequestedSeries, readSeriesDays, type SeriesDays } from './series-days.ts';
 
 /** Days of one series that one statement reads at most: all their compressed samples are in memory. */
 const MAX_READ_DAYS = 7;
@@ -71,7 +71,7 @@ export async function readManySamples(
       const chunk = open.slice(n, n + each);
       const keys = chunk.map(({ key }) => key);
       const targets = chunk.values();
-      for await (const read of readSeries(services, { ...request, keys }, days, null)) {
+      for await (const read of readSeriesDays(services, { ...request, keys }, days, null)) {
         if (!read.ok) return read;
         await addSamples(targets.next().value as SampleSeries, read.value, request, limit);
       }
@@ -111,7 +111,7 @@ export async function* readSampleDays(
   { tenantId, from, to, withoutBefore = false, ...key }: SeriesRequest & RequestedSamples,
 ): AsyncGenerator<DaySamples> {
   for (const days of dayWindows({ from, to, withoutBefore })) {
-    for await (const read of readSeries(services, { tenantId, keys: [key] }, days, null)) {
+    for await (const read of readSeriesDays(services, { tenantId, keys: [key] }, days, null)) {
       if (!read.ok) throw new Overloaded(read.refusal.detail);
       yield* samplesByDay(read.value, { from, to });
     }
@@ -188,7 +188,7 @@ export async function readManyBuckets(
   const size = Math.max(1, Math.floor(each));
   const series: Bucket[][] = [];
   for (let n = 0; n < keys.length; n += size) {
-    for await (const read of readSeries(services, { ...request, keys: keys.slice(n, n + size) }, days, source)) {
+    for await (const read of readSeriesDays(services, { ...request, keys: keys.slice(n, n + size) }, days, source)) {
       if (!read.ok) return read;
       series.push(await mergedBuckets(read.value, { from, to, step, length, until }));
     }
