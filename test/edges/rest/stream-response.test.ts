@@ -1,0 +1,70 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
+import { done } from '../../../src/domain/refusals.ts';
+import { sendStream } from '../../../src/edges/rest/stream-response.ts';
+import { httpExchangeOf } from '../../../src/edges/shared/http-exchange.ts';
+import { newId } from '../../support/actor-commits.ts';
+
+const IDLE_MS = 60_000;
+const MIB = 'x'.repeat(1024 * 1024);
+
+/** Of the last request: whether its body is being read, and the outcome of sending it. */
+let isOpen = false;
+let outcome: Promise<void>;
+const server = createServer((request, response) => {
+  async function* endless() {
+    isOpen = true;
+    try {
+      for (;;) yield MIB;
+    } finally {
+      isOpen = false;
+    }
+  }
+  const body = { type: 'text/csv', name: 'all.csv', open: () => done(endless()) };
+  outcome = sendStream(httpExchangeOf(request, response, { newId }), body);
+});
+
+beforeAll(async () => {
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+afterAll(() => {
+  server.close();
+  server.closeAllConnections();
+});
+
+async function pausedClient(): Promise<{ socket: Socket; response: ServerResponse }> {
+  const arrived = once(server, 'request') as Promise<[IncomingMessage, ServerResponse]>;
+  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1').on('error', () => {});
+  socket.pause().write('GET /export HTTP/1.1\r\nHost: x\r\n\r\n');
+  const [, response] = await arrived;
+  return { socket, response };
+}
+
+it('ends the body of a client that takes nothing for a minute, and of none that takes something before', async () => {
+  // The sockets are real: only the time limit is advanced.
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  const { socket, response } = await pausedClient();
+  await expect.poll(() => response.writableNeedDrain).toBe(true);
+  vi.advanceTimersByTime(IDLE_MS - 1);
+  expect([response.destroyed, isOpen]).toEqual([false, true]);
+  let taken = 0;
+  socket.on('data', ({ length }) => {
+    taken += length;
+    if (taken > 8 * MIB.length) socket.pause();
+  });
+  socket.resume();
+  await expect.poll(() => socket.isPaused()).toBe(true);
+  await expect.poll(() => response.writableNeedDrain).toBe(true);
+  vi.advanceTimersByTime(IDLE_MS - 1);
+  expect([response.destroyed, isOpen]).toEqual([false, true]);
+  // The operating system may still take some more, which is a minute more.
+  await expect.poll(() => vi.advanceTimersByTime(IDLE_MS) && response.destroyed).toBe(true);
+  await outcome;
+  expect([response.destroyed, isOpen]).toEqual([true, false]);
+  socket.destroy();
+});
