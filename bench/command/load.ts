@@ -68,7 +68,7 @@ async function openDevices(options: Target): Promise<void> {
     device.onClose = () => fail(new Error('the service closed a session of a device'));
     device.onCommand = ({ commandId, requestId, params }) => {
       onDelivered.get(requestId)?.();
-      const ack = { command_id: commandId, status: 'succeeded', state: { brightness: params.level ?? null } };
+      const ack = { command_id: commandId, state: { brightness: params.level ?? null }, status: 'succeeded' };
       device.publish('cmd_ack', ack, () => onCommitted.get(requestId)?.());
     };
     await device.open(mqttPort, { commands: true });

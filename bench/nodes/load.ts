@@ -111,7 +111,7 @@ async function connectCallers(): Promise<void> {
 async function connectDevice({ device, port }: Client): Promise<void> {
   device.onClose = () => fail(new Error('a session of a device was closed'));
   device.onCommand = ({ commandId, requestId, params }) => {
-    const ack = { command_id: commandId, status: 'succeeded', state: { brightness: params.level ?? null } };
+    const ack = { command_id: commandId, state: { brightness: params.level ?? null }, status: 'succeeded' };
     device.publish('cmd_ack', ack, () => onCommitted.get(requestId)?.());
   };
   await device.open(port, { commands: true });

@@ -48,7 +48,7 @@ async function open(options: Target): Promise<void> {
   for (const device of devices) {
     device.onClose = () => fail(new Error('the service closed a session of a device'));
     device.onCommand = ({ commandId, requestId, params }) => {
-      const ack = { command_id: commandId, status: 'succeeded', state: { brightness: params.level ?? null } };
+      const ack = { command_id: commandId, state: { brightness: params.level ?? null }, status: 'succeeded' };
       device.publish('cmd_ack', ack, () => onEnded.get(requestId)?.());
     };
     await device.open(target.mqttPort, { commands: true });

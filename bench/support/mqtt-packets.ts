@@ -3,6 +3,8 @@
  * for the processor.
  */
 
+import { PartialMessage } from './shared-read.ts';
+
 export const CONNACK = 2;
 export const PUBLISH = 3;
 export const PUBACK = 4;
@@ -48,13 +50,30 @@ export const subscribePacket = (id: number, topic: string): Buffer =>
 export const publishPacket = (id: number, topic: string, payload: string): Buffer =>
   encodePacket(0x32, Buffer.concat([encodeString(topic), encodeUint16(id), Buffer.from(payload)]));
 
-export const pubackPacket = (id: number): Buffer => encodePacket(0x40, encodeUint16(id));
+/** The bytes of a QoS 1 PUBLISH as text, which a socket writes as Latin-1 without a buffer. */
+export function publishText(id: number, topic: string, payload: string): string {
+  const body = isAscii(payload) ? payload : Buffer.from(payload).toString('latin1');
+  let rest = 2 + topic.length + 2 + body.length;
+  let length = '';
+  do {
+    const digit = rest % 128;
+    rest = Math.floor(rest / 128);
+    length += String.fromCharCode(rest > 0 ? digit | 128 : digit);
+  } while (rest > 0);
+  return `2${length}${uint16Text(topic.length)}${topic}${uint16Text(id)}${body}`;
+}
 
-/** Splits a byte stream into packets; `body` is what follows the fixed header. */
+/** The bytes of a PUBACK as text. */
+export const pubackText = (id: number): string => `@\x02${uint16Text(id)}`;
+
+const uint16Text = (value: number): string => String.fromCharCode(value >> 8, value & 255);
+const isAscii = (text: string): boolean => Buffer.byteLength(text) === text.length;
+
+/** Splits a byte stream into packets; `body` is what follows the fixed header, valid only until `take` returns. */
 export function packetReader(take: (type: number, flags: number, body: Buffer) => void): (bytes: Buffer) => void {
-  let pending: Buffer = Buffer.alloc(0);
+  const partial = new PartialMessage();
   return (fresh) => {
-    const bytes = pending.length > 0 ? Buffer.concat([pending, fresh]) : fresh;
+    const bytes = partial.append(fresh);
     let at = 0;
     for (;;) {
       let length = 0;
@@ -72,12 +91,12 @@ export function packetReader(take: (type: number, flags: number, body: Buffer) =
       take(first >> 4, first & 15, bytes.subarray(from, from + length));
       at = from + length;
     }
-    pending = bytes.subarray(at);
+    partial.keep(bytes.subarray(at));
   };
 }
 
 /** Packet id and payload of a QoS 1 PUBLISH. */
-export function readPublish(body: Buffer): { id: number; payload: Buffer } {
+export function readPublish(body: Buffer): { id: number; payload: string } {
   const topic = body.readUInt16BE(0);
-  return { id: body.readUInt16BE(2 + topic), payload: body.subarray(4 + topic) };
+  return { id: body.readUInt16BE(2 + topic), payload: body.toString('utf8', 4 + topic) };
 }

@@ -1,4 +1,4 @@
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import type { JsonObject, Uuid } from '../../src/domain/values.ts';
 import { composeMessage } from '../../src/protocol/envelope.ts';
 import { sessionCredentials } from '../../src/protocol/session-token.ts';
@@ -10,12 +10,13 @@ import {
   PUBACK,
   PUBLISH,
   packetReader,
-  pubackPacket,
-  publishPacket,
+  pubackText,
+  publishText,
   readPublish,
   SUBACK,
   subscribePacket,
 } from './mqtt-packets.ts';
+import { connectSharingReads } from './shared-read.ts';
 
 /** Identity and credentials of a device. */
 export interface DeviceIdentity {
@@ -49,6 +50,9 @@ export class RawDevice {
   #socket: Socket | null = null;
   #clientId = '';
   #lastPacketId = 0;
+  /** Packets that leave when everything that was read has been handled, such as a PUBACK and the device's answer. */
+  #unsent = '';
+  #reading = false;
   readonly #unacknowledged = new Map<number, () => void>();
   readonly #topics = new Map<string, string>();
 
@@ -65,14 +69,9 @@ export class RawDevice {
     const session = sessionCredentials({ ...this.identity, key: this.#key }, Date.now(), newNonce());
     this.#clientId = session.clientId;
     this.#unacknowledged.clear();
+    this.#unsent = '';
+    this.#reading = false;
     return new Promise((resolve, reject) => {
-      const socket = connect({ port, host: '127.0.0.1', noDelay: true }, () => socket.write(connectPacket(session)));
-      this.#socket = socket;
-      socket.once('error', reject);
-      socket.once('close', () => {
-        reject(new Error('the broker closed the connection'));
-        if (this.#socket === socket) this.onClose?.();
-      });
       const read = packetReader((type, _flags, body) => {
         if (type === CONNACK) {
           if (body[1] !== 0) reject(new Error(`CONNACK ${body[1]}`));
@@ -84,10 +83,22 @@ export class RawDevice {
         } else if (type === PUBACK) {
           this.#acknowledged(body.readUInt16BE(0));
         } else if (type === PUBLISH) {
-          this.#received(socket, body);
+          this.#received(body);
         }
       });
-      socket.on('data', read);
+      const socket = connectSharingReads(port, (bytes) => {
+        this.#reading = true;
+        read(bytes);
+        this.#reading = false;
+        this.#flush();
+      });
+      this.#socket = socket;
+      socket.once('connect', () => socket.write(connectPacket(session)));
+      socket.once('error', reject);
+      socket.once('close', () => {
+        reject(new Error('the broker closed the connection'));
+        if (this.#socket === socket) this.onClose?.();
+      });
     });
   }
 
@@ -101,7 +112,7 @@ export class RawDevice {
    * Packet of a message, signed now, and its packet id, so that messages can be prepared and sent later. A message that
    * is sent again keeps its sequence number, and with it its `message_id`.
    */
-  compose(channel: DeviceChannel, payload: JsonObject, sequence = this.takeSequence()): { id: number; packet: Buffer } {
+  compose(channel: DeviceChannel, payload: JsonObject, sequence = this.takeSequence()): { id: number; packet: string } {
     const { deviceId, tenantId } = this.identity;
     const envelope = composeMessage({
       deviceId,
@@ -119,12 +130,13 @@ export class RawDevice {
     });
     this.#lastPacketId = (this.#lastPacketId % (CMD_PACKET_ID - 1)) + 1;
     const id = this.#lastPacketId;
-    return { id, packet: publishPacket(id, this.#topics.get(channel) as string, envelope) };
+    return { id, packet: publishText(id, this.#topics.get(channel) as string, envelope) };
   }
 
-  send({ id, packet }: { id: number; packet: Buffer }, acknowledged: () => void): void {
+  send({ id, packet }: { id: number; packet: string }, acknowledged: () => void): void {
     this.#unacknowledged.set(id, acknowledged);
-    this.#socket?.write(packet);
+    this.#unsent += packet;
+    if (!this.#reading) this.#flush();
   }
 
   publish(channel: DeviceChannel, payload: JsonObject, acknowledged: () => void): void {
@@ -143,12 +155,16 @@ export class RawDevice {
     done?.();
   }
 
-  #received(socket: Socket, body: Buffer): void {
+  #flush(): void {
+    if (this.#unsent === '') return;
+    this.#socket?.write(this.#unsent, 'latin1');
+    this.#unsent = '';
+  }
+
+  #received(body: Buffer): void {
     const { id, payload } = readPublish(body);
-    socket.cork(); // The PUBACK and the device's answer leave in one write.
-    queueMicrotask(() => socket.uncork());
-    socket.write(pubackPacket(id));
-    const message = JSON.parse(payload.toString()) as {
+    this.#unsent += pubackText(id);
+    const message = JSON.parse(payload) as {
       message_type: string;
       request_id: string;
       payload: { command_id: Uuid; params: JsonObject; code?: string };

@@ -1,32 +1,35 @@
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
+import { connectSharingReads, PartialMessage } from './shared-read.ts';
 
 export interface RawResponse {
   status: number;
   body: string;
 }
 
-const HEAD_END = Buffer.from('\r\n\r\n');
+const HEAD_END = '\r\n\r\n';
+const CONTENT_LENGTH = /content-length: *(\d+)/i;
 
 /** A keep-alive connection with one request at a time, encoded by hand. Responses must have a `Content-Length`. */
 export class RawConnection {
-  #socket: Socket;
-  #pending: Buffer = Buffer.alloc(0);
+  readonly #socket: Socket;
+  readonly #partial = new PartialMessage();
   #waiting: { resolve(answer: RawResponse): void; reject(error: Error): void } | null = null;
 
-  private constructor(socket: Socket) {
-    this.#socket = socket;
-    socket.on('data', (data: Buffer) => this.#received(data));
-    socket.on('error', (error) => this.#failed(error));
-    socket.on('close', () => this.#failed(new Error('the service closed the connection')));
+  private constructor(port: number) {
+    this.#socket = connectSharingReads(port, (bytes) => this.#received(bytes));
+    this.#socket.on('error', (error) => this.#failed(error));
+    this.#socket.on('close', () => this.#failed(new Error('the service closed the connection')));
   }
 
   static open(port: number): Promise<RawConnection> {
     return new Promise((resolve, reject) => {
-      const socket = connect({ port, host: '127.0.0.1', noDelay: true }, () => {
-        socket.off('error', reject);
-        resolve(new RawConnection(socket));
-      });
+      const connection = new RawConnection(port);
+      const socket = connection.#socket;
       socket.once('error', reject);
+      socket.once('connect', () => {
+        socket.off('error', reject);
+        resolve(connection);
+      });
     });
   }
 
@@ -52,20 +55,26 @@ export class RawConnection {
     });
   }
 
-  #received(data: Buffer): void {
-    this.#pending = this.#pending.length > 0 ? Buffer.concat([this.#pending, data]) : data;
-    const end = this.#pending.indexOf(HEAD_END);
-    if (end < 0) return;
-    const head = this.#pending.toString('latin1', 0, end);
-    const length = Number(/content-length: *(\d+)/i.exec(head)?.[1] ?? 'NaN');
+  #received(fresh: Buffer): void {
+    const bytes = this.#partial.append(fresh);
+    const end = bytes.indexOf(HEAD_END, 0, 'latin1');
+    if (end < 0) {
+      this.#partial.keep(bytes);
+      return;
+    }
+    const head = bytes.toString('latin1', 0, end);
+    const length = Number(CONTENT_LENGTH.exec(head)?.[1] ?? 'NaN');
     if (Number.isNaN(length)) {
       this.#failed(new Error('response without Content-Length'));
       return;
     }
-    const total = end + 4 + length;
-    if (this.#pending.length < total) return;
-    const body = this.#pending.toString('utf8', end + 4, total);
-    this.#pending = this.#pending.subarray(total);
+    const total = end + HEAD_END.length + length;
+    if (bytes.length < total) {
+      this.#partial.keep(bytes);
+      return;
+    }
+    const body = bytes.toString('utf8', end + HEAD_END.length, total);
+    this.#partial.keep(bytes.subarray(total));
     const waiting = this.#waiting;
     this.#waiting = null;
     waiting?.resolve({ status: Number(head.slice(9, 12)), body });
