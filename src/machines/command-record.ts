@@ -163,7 +163,7 @@ function note(event: CommandEvent | { type: CommandDelay }, after: CommandContex
       return { writes: after.live.delivery?.writes ?? 0 };
     case 'ack.received':
       return {
-        ...{ word: event.ack.status, late: after.live.answer.late, stray_words: after.live.answer.strayWords },
+        ...{ late: after.live.answer.late, word: event.ack.status, stray_words: after.live.answer.strayWords },
         ...reportNote(event),
       };
     case 'state.observed':

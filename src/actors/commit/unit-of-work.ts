@@ -143,14 +143,15 @@ function addToCommit(
   unit.version += 1;
   if (about.stateChanged || unit.version === 1) unit.since = event.at;
   if (note) {
+    // In the order in which `jsonb` has its members, so that the database does not sort them.
     effects.journal.push({
-      version: unit.version,
       at: event.at,
       by: event.by ?? SYSTEM,
-      event: event.type,
-      from: unit.version === 1 ? null : before.value,
       to: after.value,
       data: note.data,
+      from: unit.version === 1 ? null : before.value,
+      event: event.type,
+      version: unit.version,
     });
   }
   if (firedTimer) effects.clearTimer(firedTimer);

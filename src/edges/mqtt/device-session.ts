@@ -118,7 +118,7 @@ export class DeviceSession {
     this.flow = parts.flow;
     this.inbox = new Inbox(parts.flow);
     this.acks = new PubackQueue(parts.connection, parts.ackWriter);
-    this.by = { kind: 'device', id: identity.deviceId, via: 'mqtt' };
+    this.by = { id: identity.deviceId, via: 'mqtt', kind: 'device' };
     this.commandTopic = deviceTopic(identity.tenantId, identity.deviceId, COMMAND_CHANNEL);
     this.commandFilter = this.commandTopic;
     this.#topicPrefix = this.commandTopic.slice(0, -COMMAND_CHANNEL.length);

@@ -253,10 +253,10 @@ export class Authenticator implements SizeReporter {
     return done({
       user,
       principal: {
-        kind: 'user',
         id: user.id,
         ...(proof.key !== undefined && { key: proof.key }),
         via: origin.via,
+        kind: 'user',
         person: !agent,
         requestId: origin.requestId,
       },

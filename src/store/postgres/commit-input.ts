@@ -87,9 +87,11 @@ function actorParameters({ kind, rows, live, samples }: ActorGroup): SqlValue[] 
   return [...actors, samples.every((text) => text === null) ? NO_SAMPLES : binaryArray('text', samples)];
 }
 
+// The members of rows are in the order of `jsonb` as far as possible, by length and then by bytes: PostgreSQL sorts others.
+
 function fullRow(commit: ActorCommit, present: Set<EffectKind>): Json {
   const { ref, tenantId, readVersion, version, machineVersion, value, columns, since } = commit;
-  const row: JsonObject = { id: ref.id, tenant_id: tenantId, version, machine_version: machineVersion, value, since };
+  const row: JsonObject = { id: ref.id, since, value, version, tenant_id: tenantId, machine_version: machineVersion };
   if (readVersion !== 0) row.read_version = readVersion;
   if (commit.samples !== null) row.samples_at = commit.samples.at;
   for (const column in columns) if (columns[column] !== null) row[column] = columns[column] as Json;
@@ -101,7 +103,7 @@ function fullRow(commit: ActorCommit, present: Set<EffectKind>): Json {
 
 function liveOnlyRow(commit: ActorCommit, present: Set<EffectKind>): Json {
   const { ref, readVersion, version, value, columns, since } = commit;
-  const row: JsonObject = { id: ref.id, read_version: readVersion, version, value, since };
+  const row: JsonObject = { id: ref.id, since, value, version, read_version: readVersion };
   if (commit.samples !== null) row.samples_at = commit.samples.at;
   for (const column of tableOf(ref.kind).liveColumns) row[column] = columns[column] ?? null;
   const effects = effectsOf(commit, present);
@@ -129,7 +131,6 @@ function effectsOf(commit: ActorCommit, present: Set<EffectKind>): Effects | nul
     present.add(name);
   };
   const { journal, outbox, timers, delivered, rows, idempotency } = commit;
-  if (journal.length > 0) put('journal', journal as unknown as Json[]);
   if (outbox.length > 0) put('outbox', outbox.map(({ n, output }) => ({ n, output })) as unknown as Json[]);
   if (timers.set.length > 0) {
     const last = new Map(timers.set.map((timer) => [timer.id, timer]));
@@ -145,6 +146,7 @@ function effectsOf(commit: ActorCommit, present: Set<EffectKind>): Effects | nul
       timers.clear.filter((id) => !last.has(id)),
     );
   } else if (timers.clear.length > 0) put('clear', timers.clear);
+  if (journal.length > 0) put('journal', journal as unknown as Json[]);
   if (delivered.length > 0) put('delivered', delivered.map(outboxKey));
   if (rows.length > 0) addRows(rows, put);
   if (idempotency) put('idempotency', [idempotencyInput(idempotency)]);
