@@ -6,6 +6,7 @@ import { done } from '../../../src/domain/refusals.ts';
 import { sendStream } from '../../../src/edges/rest/stream-response.ts';
 import { httpExchangeOf } from '../../../src/edges/shared/http-exchange.ts';
 import { newId } from '../../support/actor-commits.ts';
+import { eventLoopTurns } from '../../support/clock.ts';
 
 const IDLE_MS = 60_000;
 const MIB = 'x'.repeat(1024 * 1024);
@@ -45,11 +46,16 @@ async function pausedClient(): Promise<{ socket: Socket; response: ServerRespons
   return { socket, response };
 }
 
+/** `eventually` waits by `setTimeout`, which does not advance by itself here. */
+async function until(check: () => unknown): Promise<void> {
+  while (!check()) await eventLoopTurns(1);
+}
+
 it('ends the body of a client that takes nothing for a minute, and of none that takes something before', async () => {
   // The sockets are real: only the time limit is advanced.
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   const { socket, response } = await pausedClient();
-  await expect.poll(() => response.writableNeedDrain).toBe(true);
+  await until(() => response.writableNeedDrain);
   vi.advanceTimersByTime(IDLE_MS - 1);
   expect([response.destroyed, isOpen]).toEqual([false, true]);
   let taken = 0;
@@ -58,12 +64,15 @@ it('ends the body of a client that takes nothing for a minute, and of none that 
     if (taken > 8 * MIB.length) socket.pause();
   });
   socket.resume();
-  await expect.poll(() => socket.isPaused()).toBe(true);
-  await expect.poll(() => response.writableNeedDrain).toBe(true);
+  await until(() => socket.isPaused());
+  await until(() => response.writableNeedDrain);
   vi.advanceTimersByTime(IDLE_MS - 1);
   expect([response.destroyed, isOpen]).toEqual([false, true]);
   // The operating system may still take some more, which is a minute more.
-  await expect.poll(() => vi.advanceTimersByTime(IDLE_MS) && response.destroyed).toBe(true);
+  await until(() => {
+    vi.advanceTimersByTime(IDLE_MS);
+    return response.destroyed;
+  });
   await outcome;
   expect([response.destroyed, isOpen]).toEqual([true, false]);
   socket.destroy();
