@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { Browser, WebSocketRoute } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inviteMember } from '../support/access-fixture.ts';
+import { deviceCommit, newId } from '../support/actor-commits.ts';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
 import { eventually } from '../support/clock.ts';
 import {
@@ -317,12 +318,19 @@ describe.runIf(hasChromium())('the devices in the console', () => {
   it('can be a thousand, all reachable after a reconnect, with only the visible rows in the document', async () => {
     const rich = await at.owner('rita');
     const NUMBER = 1_000;
-    const add = (n: number) => register(rich, { device_type: 'smart_light', name: `Lamp ${n}` });
-    // The oldest, which is the last of the list.
-    await add(0);
-    for (let from = 1; from < NUMBER; from += 111) {
-      await Promise.all(Array.from({ length: 111 }, (_, n) => add(from + n)));
-    }
+    // The oldest, which is the last of the list. The others are stored copies of it, because each registration is a request.
+    const { device_id } = await register(rich, { device_type: 'smart_light', name: 'Lamp 0' });
+    const { actors } = at.services.store;
+    const [registered] = await actors.load('device', [device_id]);
+    if (registered === undefined) throw new Error('the device is not stored');
+    const { tenantId, machineVersion, value, context } = registered;
+    const columns = { home_id: rich.homeId, created_at: Date.now() };
+    const copies = Array.from({ length: NUMBER - 1 }, (_, index) => {
+      const id = newId();
+      const fixed = { ...context, id, name: `Lamp ${index + 1}` };
+      return deviceCommit({ id, tenantId, machineVersion, value, fixed, columns });
+    });
+    for (let from = 0; from < copies.length; from += 500) await actors.commit(copies.slice(from, from + 500));
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: rich.token, fresh: true });
     // The loaded pages are requested again when the stream is open, which cancels the request of the next page.
     const sockets: WebSocketRoute[] = [];
