@@ -7,6 +7,10 @@ export interface Suggestion {
   description: string;
 }
 
+/** What a device has; the names of arguments that follow it on the command line. */
+const deviceLists = ['property', 'action'] as const;
+export type DeviceList = (typeof deviceLists)[number];
+
 /** The possible arguments at the cursor. */
 export interface LineCompletion {
   /** The beginning of the argument, without quotes. */
@@ -16,8 +20,8 @@ export interface LineCompletion {
   suggestions: Suggestion[];
   /** Names of this kind can be there too. */
   reference: ReferenceKind | null;
-  /** The properties of this device can be there too; it is named by the argument before. */
-  propertiesOf: string | null;
+  /** The properties or actions of this device can be there too. */
+  ofDevice: { device: string; list: DeviceList } | null;
   /** Options that select the service, from the arguments before. */
   connection: { url?: string; token?: string };
 }
@@ -30,7 +34,7 @@ export function completionOf(program: Command, words: readonly string[]): LineCo
   const position = positionOf(program, words.slice(0, -1).map(unquote));
   const { command, operands, option, connection } = position;
   const word = unquote(words.at(-1) ?? '');
-  const rest = { connection, prefix: '', reference: null, propertiesOf: null };
+  const rest = { connection, prefix: '', reference: null, ofDevice: null };
   if (option !== null) return { ...rest, current: word === '=' ? '' : word, ...valuesOf(option) };
   if (!position.optionsEnded && word.startsWith('-')) {
     const [, flag = '', value = ''] = /^(--[^=]+)=(.*)$/s.exec(word) ?? [];
@@ -41,10 +45,13 @@ export function completionOf(program: Command, words: readonly string[]): LineCo
   if (operands.length === 0 && command.commands.length > 0) {
     return { ...rest, current: word, suggestions: verbsOf(command) };
   }
-  const argument = command.registeredArguments[operands.length] ?? lastIfVariadic(command.registeredArguments);
+  const all = command.registeredArguments;
+  const argument = all[operands.length] ?? lastIfVariadic(all);
   if (argument === null) return { ...rest, current: word, suggestions: [] };
-  const device = argument.name() === 'property' ? operands.at(-1) : undefined;
-  return { ...rest, current: word, ...valuesOf(argument), propertiesOf: device ?? null };
+  const list = deviceLists.find((name) => name === argument.name());
+  const device = all[operands.length - 1]?.name() === 'device' ? operands.at(-1) : undefined;
+  const ofDevice = list === undefined || device === undefined ? null : { device, list };
+  return { ...rest, current: word, ...valuesOf(argument), ofDevice };
 }
 
 interface Position {
@@ -188,12 +195,13 @@ complete -o default -F _twinkeep twinkeep
   zsh: `#compdef twinkeep
 # Completion of twinkeep for zsh.
 _twinkeep() {
-  local line value
+  local line value text
   local -a lines described
   lines=("\${(@f)$(twinkeep complete -- "\${(@Q)${ZSH_ARGUMENTS}[2,CURRENT]}" 2>/dev/null)}")
   for line in $lines; do
     value="\${line%%$'\\t'*}"
-    described+=("\${value//:/\\\\:}:\${line#*$'\\t'}")
+    text="\${line#*$'\\t'}"
+    described+=("\${value//:/\\\\:}\${text:+:$text}")
   done
   if (( \${#described} )); then
     _describe -V twinkeep described
@@ -204,6 +212,7 @@ _twinkeep() {
 if [[ "\${funcstack[1]}" = _twinkeep ]]; then
   _twinkeep "$@"
 else
+  (( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
   compdef _twinkeep twinkeep
 fi
 `,

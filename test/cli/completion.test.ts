@@ -1,4 +1,7 @@
 import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { completionOf, completionScripts, namesOf, startingWith, unquote } from '../../src/cli/completion.ts';
@@ -76,6 +79,13 @@ it('a name that several have, or none, is completed by the id', () => {
   expect(valuesFor('flat')).toEqual(['Flat/Kitchen']);
 });
 
+it('docs/getting-started.md lists the verbs', () => {
+  const guide = readFileSync('docs/getting-started.md', 'utf8');
+  const [, list = ''] = /--help` lists the commands: (.*?)\. Each has/s.exec(guide) ?? [];
+  const [verbs] = at('');
+  expect([...list.matchAll(/`([\w-]+)`/g)].map(([, verb]) => verb)).toEqual(verbs.filter((verb) => verb !== 'help'));
+});
+
 describe('the script of', () => {
   const installed = (shell: string) =>
     (process.env.PATH ?? '').split(':').some((folder) => {
@@ -90,6 +100,17 @@ describe('the script of', () => {
   it.each(Object.entries(completionScripts))('%s calls the program, and has no syntax error', (shell, script) => {
     expect(script).toContain('twinkeep complete -- ');
     expect(script).not.toMatch(/undefined|\$\{words\}/);
-    if (installed(shell)) execFileSync(shell, ['-n'], { input: script });
+    if (!installed(shell)) return;
+    const folder = mkdtempSync(join(tmpdir(), 'twinkeep-completion-'));
+    const file = join(folder, 'script');
+    writeFileSync(file, script);
+    execFileSync(shell, ['-n', file]);
+    // Without `compinit` before it: the script loads what it needs.
+    if (shell === 'zsh') {
+      const env = { ...process.env, HOME: folder, ZDOTDIR: folder };
+      const loaded = execFileSync(shell, ['-fc', `source ${file}; print $_comps[twinkeep]`], { env, encoding: 'utf8' });
+      expect(loaded).toBe('_twinkeep\n');
+    }
+    rmSync(folder, { recursive: true });
   });
 });

@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { isRestricted } from '../../domain/capability-registry.ts';
 import { isObject } from '../../domain/json/value.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
+import type { Api } from '../api.ts';
 import { type CliContext, createCliContext } from '../cli-context.ts';
 import { FailedError, UsageError } from '../errors.ts';
 import type { Io } from '../io.ts';
@@ -19,6 +20,9 @@ interface Manifest {
 
 const manifestPath = (deviceId: string): string => `/v1/devices/${encodeURIComponent(deviceId)}/manifest`;
 
+export const fetchManifest = (api: Api, deviceId: string): Promise<Manifest> =>
+  api.get<Manifest>(manifestPath(deviceId));
+
 export function addManifests(program: Command, io: Io): void {
   const manifests = program
     .command('manifests')
@@ -33,7 +37,7 @@ export function addManifests(program: Command, io: Io): void {
     .action(async (device: string, _options, command: Command) => {
       const { api, show, resolve } = createCliContext(io, command);
       const deviceId = await resolve('device', device);
-      show(await api.get<Manifest>(manifestPath(deviceId)), (manifest) => printManifest(io, manifest));
+      show(await fetchManifest(api, deviceId), (manifest) => printManifest(io, manifest));
     });
   manifests
     .command('put <device> <file>')

@@ -46,7 +46,7 @@ describe('completion in bash', () => {
     const owner = await at.owner();
     env = { TWINKEEP_URL: at.url, TWINKEEP_TOKEN: owner.token };
     for (const name of ['Desk lamp', 'Door; $(ls)', 'Gate:12', '--url=http://example.com'])
-      await register(owner, { name });
+      await register(owner, { name, device_type: 'smart_light' });
   });
   afterAll(() => at?.stop());
 
@@ -76,6 +76,14 @@ describe('completion in bash', () => {
     expect(await eventually(async () => (await inBash(words, elsewhere))[0])).toBe('12');
     // A name that the shell would insert as an option is not among them.
     expect(await inBash(['command', '--url'], env)).toEqual(['--url']);
+  });
+
+  it('has the actions of the device that is named before', async () => {
+    const first = (...words: string[]) => eventually(async () => (await inBash(words, env))[0]);
+    expect(await first('command', 'Desk\\ lamp', 'set_b')).toBe('set_brightness');
+    expect(await inBash(['command', 'Desk\\ lamp', 'unl'], env)).toEqual([]);
+    // The argument before is no device.
+    expect(await inBash(['groups', 'command', 'Desk\\ lamp', 'set_b'], env)).toEqual([]);
   });
 
   it('has no names and no errors without a token, and if the token is refused', async () => {
