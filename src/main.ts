@@ -1,6 +1,6 @@
 import type { Config } from './config.ts';
+import { startEmbedded } from './main/embedded-database.ts';
 import { newId } from './main/ids.ts';
-import { ServiceProcess } from './main/service-process.ts';
 import type { StartOptions } from './main/start-options.ts';
 import { importTokenKey, signToken } from './services/tokens.ts';
 
@@ -24,7 +24,10 @@ export interface Service {
  * `OwnedByAnother`.
  */
 export async function start(config: Config, options: StartOptions): Promise<Service> {
-  const service = new ServiceProcess(config, options);
+  const starting = config.databaseUrl === null ? startEmbedded(config) : null;
+  // Loading the modules is half of a start; meanwhile the database starts in its thread.
+  const [{ ServiceProcess }, embedded] = await Promise.all([import('./main/service-process.ts'), starting]);
+  const service = new ServiceProcess(config, options, embedded);
   await service.start();
   return service;
 }

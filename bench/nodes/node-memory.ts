@@ -1,17 +1,10 @@
-import { readFileSync } from 'node:fs';
 import { checkLimit } from '../support/figures.ts';
+import { memoryOf, type ProcessMemory } from '../support/process-memory.ts';
 import type { NodeGroup } from './node-group.ts';
 
 const AT_MOST_MB = 150;
 /** V8 returns memory some time after an idle process has asked for it: within a minute, and later on a busy machine. */
 const IDLE_MS = 120_000;
-
-interface ProcessMemory {
-  resident: number;
-  /** Pages that several processes use count in parts: each process has an equal one. */
-  proportional: number;
-  private: number;
-}
 
 /** Judges the memory of each node after two minutes without load. */
 export async function measureNodeMemory(group: NodeGroup, short: boolean): Promise<void> {
@@ -32,11 +25,4 @@ export async function measureNodeMemory(group: NodeGroup, short: boolean): Promi
     unit: 'MB',
     short,
   });
-}
-
-/** As Linux reports it (proc(5), `smaps_rollup`), in bytes. */
-function memoryOf(pid: number): ProcessMemory {
-  const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
-  const read = (name: string) => Number(new RegExp(`^${name}: +(\\d+) kB$`, 'm').exec(text)?.[1]) * 1024;
-  return { resident: read('Rss'), proportional: read('Pss'), private: read('Private_Clean') + read('Private_Dirty') };
 }

@@ -16,6 +16,7 @@ import type { ActiveLock, Cache, Store } from '../store/contract.ts';
 import type { NodeInfo } from '../store/lock/node-registration.ts';
 import { openCache, openRateLimiter, openStoreAndDatabase } from '../store/open.ts';
 import { SCHEMA_LEVEL } from '../store/postgres/migrations.ts';
+import type { PgliteThread } from '../store/postgres/pglite/thread.ts';
 import type { WaitingContracts } from '../store/postgres/waiting-contracts.ts';
 import type { ActiveNodes } from './active-nodes.ts';
 import type { ClockMonitor } from './clock-monitor.ts';
@@ -60,6 +61,8 @@ export interface Core {
 export type CoreOptions = Pick<StartOptions, 'log' | 'limits' | 'link' | 'wrapStore'> & {
   clockMonitor: ClockMonitor;
   lock: ActiveLock;
+  /** The thread of the embedded database, which may still be starting. */
+  thread: PgliteThread | undefined;
   /** Milliseconds since the lease was renewed; null without a lease. */
   leaseAgeMs(): Milliseconds | null;
   node: NodeInfo;
@@ -76,7 +79,7 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
   const membership = joinCluster(config, lock, log);
   const nodes = membership?.nodes ?? null;
   const opening = openStoreAndDatabase(config, {
-    ...{ lock, log, signal, rowSecurity: config.rowSecurity },
+    ...{ lock, log, signal, thread: options.thread, rowSecurity: config.rowSecurity },
     generation: membership ? () => membership.shards.generation : undefined,
     check: ({ sealedValues }) =>
       checkMasterKeys((known) => sealedValues.withOtherKeys(known, clock.now()), config.keys),

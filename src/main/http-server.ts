@@ -1,6 +1,6 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import { type AddressInfo, createServer as createTcpServer, type Server as TcpServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { type Config, httpUrl } from '../config.ts';
 import { handleProtocolErrors, serverLimits } from '../edges/rest/server.ts';
 import { withCrossOrigin } from '../edges/shared/cross-origin.ts';
@@ -29,32 +29,6 @@ const mayBeEncrypted = ({ tls, trustedProxies }: HttpConfig): boolean => tls !==
 
 const secured = ({ trustedProxies, hstsMaxAgeS: maxAgeS }: HttpConfig, listener: RequestListener): RequestListener =>
   withStrictTransportSecurity(listener, { isEncrypted: encryptedRequests(trustedProxies), maxAgeS });
-
-/** Resolves when the server listens on the configured address; rejects with the error of the system. */
-export function listen(server: TcpServer, { host, port }: Pick<Config, 'host' | 'port'>): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(port, host, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
-}
-
-/** Opens and closes each configured port; rejects with the error of the system for one that cannot be opened. */
-export async function checkPorts({
-  host,
-  port,
-  mqttPort,
-  mqttTlsPort,
-}: Pick<Config, 'host' | 'port' | 'mqttPort' | 'mqttTlsPort'>): Promise<void> {
-  for (const one of [port, mqttPort, mqttTlsPort]) {
-    if (one === null || one === 0) continue;
-    const server = createTcpServer();
-    await listen(server, { host, port: one });
-    await new Promise((resolve) => server.close(resolve));
-  }
-}
 
 /** Base URL of a server that listens, without a trailing slash. */
 export const urlOf = (config: Config, server: Server): string =>

@@ -16,9 +16,11 @@ import { openLock, openSharedLock, readDatabaseClock, readValuesWithOtherKeys } 
 import { Activation } from './activation.ts';
 import { type ActiveService, composeService, type UpgradeHandler } from './active-service.ts';
 import { type ClockMonitor, fixedClockMonitor, hostTime, startClockMonitor } from './clock-monitor.ts';
-import { checkPorts, createHttpServer, listen, urlOf } from './http-server.ts';
+import type { EmbeddedDatabase } from './embedded-database.ts';
+import { createHttpServer, urlOf } from './http-server.ts';
 import { newId } from './ids.ts';
 import { masterKeyProblem } from './master-keys.ts';
+import { listen } from './ports.ts';
 import type { StartOptions } from './start-options.ts';
 
 const CLOSE_IDLE_MS = 100;
@@ -33,6 +35,8 @@ export class ServiceProcess {
   readonly #config: Config;
   readonly #options: StartOptions;
   readonly #host: HostTime;
+  /** Null with PostgreSQL. */
+  readonly #embedded: EmbeddedDatabase | null;
   readonly #lock: ActiveLock;
   /** Null if the clock of the database is not checked before the lock is acquired. */
   readonly #activation: Activation | null;
@@ -59,19 +63,18 @@ export class ServiceProcess {
   /** Set when new requests are refused. */
   #stopping: Promise<void> | null = null;
 
-  constructor(config: Config, options: StartOptions) {
+  /** `embedded` is the database of a configuration without `databaseUrl`, else null. */
+  constructor(config: Config, options: StartOptions, embedded: EmbeddedDatabase | null) {
     const { log, limits } = options;
     const startedAt = performance.now();
     const node = { address: `${hostname()}:${config.port}`, build: SERVICE_VERSION };
     this.#node = node;
     this.#config = config;
     this.#options = options;
+    this.#embedded = embedded;
     this.#host = hostTime(options.wallClock);
     const lockParts = { log, node, refusal: this.#keyCheck(), ...(limits?.lock && { timing: limits.lock }) };
-    this.#lock =
-      config.node === null || config.databaseUrl === null
-        ? openLock(config, lockParts)
-        : openSharedLock(config.databaseUrl, lockParts);
+    this.#lock = embedded?.lock ?? makeServerLock(config, lockParts);
     this.#lock.onRenewed(({ sentAt }) => {
       this.#renewedAt = sentAt;
     });
@@ -103,8 +106,7 @@ export class ServiceProcess {
   /** Resolves when HTTP listens; on the embedded store, when the process is active. */
   async start(): Promise<void> {
     if (this.#canStandBy) await this.#listenAsStandby();
-    else await this.#lock.acquire(this.#waiting.signal);
-    this.#serveIfPossible().then(this.#active.resolve, this.#active.reject);
+    this.#serve().then(this.#active.resolve, this.#active.reject);
     if (this.#canStandBy) this.active.catch((error: Error) => this.#reportFailedStart(error));
     else await this.active.catch((error) => this.#abandonStart(error));
     this.#url = urlOf(this.#config, this.#server);
@@ -118,7 +120,7 @@ export class ServiceProcess {
 
   /** Only a process on PostgreSQL can wait for the lock of another process. */
   get #canStandBy(): boolean {
-    return this.#config.databaseUrl !== null;
+    return this.#embedded === null;
   }
 
   /**
@@ -181,18 +183,18 @@ export class ServiceProcess {
     }
   }
 
-  /** On the embedded store nothing listens until it is open, which takes a while: a port that is taken is found before. */
-  async #serveIfPossible(): Promise<void> {
-    if (!this.#canStandBy) await checkPorts(this.#config);
-    await this.#serve();
-  }
-
   /** Becomes the active process and opens the active service. */
   async #serve(): Promise<void> {
     const clockMonitor = await this.#activate();
     const service = await composeService(this.#config, {
       ...this.#options,
-      ...{ clockMonitor, lock: this.#lock, node: this.#node, signal: this.#waiting.signal },
+      ...{
+        clockMonitor,
+        lock: this.#lock,
+        thread: this.#embedded?.thread,
+        node: this.#node,
+        signal: this.#waiting.signal,
+      },
       leaseAgeMs: () => (this.#renewedAt === null ? null : performance.now() - this.#renewedAt),
       stopping: () => this.#draining !== null,
       draining: () => this.#stopping !== null,
@@ -244,6 +246,7 @@ export class ServiceProcess {
     this.#server.close();
     await this.#service?.close(Promise.resolve());
     this.#clockMonitor?.stop();
+    await this.#embedded?.thread.close();
     await this.#lock.release();
     throw listenFault(this.#config, error);
   }
@@ -281,3 +284,9 @@ export class ServiceProcess {
     await this.#lock.release();
   }
 }
+
+/** The lock of a process on PostgreSQL. */
+const makeServerLock = ({ databaseUrl, dataDir, node }: Config, parts: AdvisoryLockParts): ActiveLock =>
+  node === null || databaseUrl === null
+    ? openLock({ databaseUrl, dataDir }, parts)
+    : openSharedLock(databaseUrl, parts);

@@ -18,10 +18,11 @@ import { sharedLockTiming } from './lock/lock-timing.ts';
 import { PostgresCluster } from './lock/postgres-cluster.ts';
 import { sharedOwnership } from './lock/shared-ownership.ts';
 import { SocketLock } from './lock/socket-lock.ts';
-import { connectPglite, connectPostgres } from './postgres/connect.ts';
+import { connectPglite, connectPostgres, connectThread } from './postgres/connect.ts';
 import type { Database } from './postgres/database.ts';
 import { SCHEMA_LOCK_TIMEOUT_MS } from './postgres/lock-retry.ts';
 import { migrate } from './postgres/migrate.ts';
+import type { PgliteThread } from './postgres/pglite/thread.ts';
 import { createStore } from './postgres/store.ts';
 import { checkTableOwner, prepareTenantRole } from './postgres/tenant-role.ts';
 import { WaitingContracts } from './postgres/waiting-contracts.ts';
@@ -55,6 +56,8 @@ export interface StoreOwner {
   log: Log;
   /** Aborts a migration that waits for other transactions. */
   signal: AbortSignal;
+  /** The thread of the embedded database, which may still be starting; without it, one is started. */
+  thread?: PgliteThread | undefined;
   /** See `DeviceCounts`. */
   generation?: (() => number) | undefined;
   /** Of PostgreSQL; the embedded database has one user, who is not subject to policies. */
@@ -75,7 +78,7 @@ export async function openStoreAndDatabase(
 ): Promise<OpenedStore> {
   const fence = owner?.lock instanceof AdvisoryLock ? owner.lock.fence() : null;
   const database: Database =
-    databaseUrl === null ? await connectPglite(join(dataDir, 'db')) : connectPostgres(databaseUrl, { fence });
+    databaseUrl === null ? await connectEmbedded(dataDir, owner?.thread) : connectPostgres(databaseUrl, { fence });
   try {
     const store = createStore(database, owner?.generation, fence);
     await owner?.check?.(store);
@@ -90,6 +93,12 @@ export async function openStoreAndDatabase(
     await database.close().catch(() => {});
     throw error;
   }
+}
+
+async function connectEmbedded(dataDir: string, thread?: PgliteThread): Promise<Database> {
+  if (thread === undefined) return connectPglite(join(dataDir, 'db'));
+  await thread.ready();
+  return connectThread(thread);
 }
 
 /**

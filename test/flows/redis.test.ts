@@ -54,6 +54,8 @@ async function isDegraded(): Promise<void> {
   const ready = await at.api().get('/health/ready');
   expect([ready.status, ready.body]).toEqual([503, { status: 'degraded', checks: { database: true, cache: false } }]);
   expect((await at.api().get('/health/live')).status).toBe(200);
+  const status = await at.api().get('/status');
+  expect([status.status, status.body.status]).toEqual([200, 'degraded']);
 }
 
 describe.runIf(inject('redisUrl'))('a Redis outage', () => {

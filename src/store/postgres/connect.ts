@@ -1,13 +1,10 @@
-import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
 import pg from 'pg';
-import { extract } from 'tar';
 import type { Uuid } from '../../domain/values.ts';
 import { DEVICE_TIMEOUT_MS } from '../contract.ts';
 import { type Database, PooledDatabase, typeParsers } from './database.ts';
 import type { Fence } from './fence.ts';
-import { builtTemplate } from './pglite/template.ts';
-import { PgliteThread } from './pglite/thread.ts';
+import { type EmbeddedOptions, startPglite } from './pglite/start.ts';
+import type { PgliteThread } from './pglite/thread.ts';
 import { ServerSessions } from './server-sessions.ts';
 import { SESSION_SETTINGS, sessionConfig } from './session-config.ts';
 
@@ -51,34 +48,11 @@ export function connectPostgres(
   );
 }
 
-interface EmbeddedOptions {
-  /** Archive of the files of a new database; null: PGlite creates it. Default: that of the build. */
-  template?: string | null;
-}
-
-/** `dataDir`: PGlite's folder, or `memory://`. */
-export async function connectPglite(
-  dataDir: string,
-  { template = builtTemplate() }: EmbeddedOptions = {},
-): Promise<Database> {
-  const isNew = !dataDir.startsWith('memory:') && !existsSync(join(dataDir, 'PG_VERSION'));
-  if (isNew) await initialise(dataDir, template);
-  const thread = new PgliteThread(dataDir);
+/** `dataDir`: PGlite's folder, or `memory://`. Resolves when the database answers. */
+export async function connectPglite(dataDir: string, options?: EmbeddedOptions): Promise<Database> {
+  const thread = await startPglite(dataDir, options);
   await thread.ready();
   return connectThread(thread);
-}
-
-/** Creates the files under another name first, so that an interrupted first start leaves no incomplete database. */
-async function initialise(dataDir: string, template: string | null): Promise<void> {
-  const temporary = `${dataDir}.making`;
-  rmSync(temporary, { recursive: true, force: true });
-  mkdirSync(temporary, { recursive: true, mode: 0o700 });
-  if (template === null) {
-    const thread = new PgliteThread(temporary);
-    await thread.ready();
-    await thread.close();
-  } else extract({ file: template, cwd: temporary, sync: true, strict: true, noMtime: true });
-  renameSync(temporary, dataDir);
 }
 
 /** Database on a thread that may still be starting; closing the database closes the thread. */

@@ -24,6 +24,8 @@ export class PgliteThread {
   constructor(dataDir: string) {
     this.#dataDir = dataDir;
     this.#worker = this.#start();
+    // `ready` may be called later.
+    this.#worker.catch(() => {});
   }
 
   /** The first start of a folder without files takes 2–11 s, others half a second. Rejects with PGlite's error. */
