@@ -1,5 +1,5 @@
 import { useQueryClient } from '@tanstack/react-query';
-import { createContext, type ReactNode, useContext, useEffect, useState } from 'react';
+import { createContext, type ReactNode, useContext, useEffect, useRef, useState } from 'react';
 import { atLeast, type Role } from '../../src/domain/roles.ts';
 import type { Me } from './api/answer-types.ts';
 import { forgetCsrf, ME_PATH, requestJson, subscribeToSignOut } from './api/client.ts';
@@ -32,6 +32,20 @@ export function useSession(): ConsoleSession {
 const problemOf = (thrown: unknown): Problem | null =>
   thrown instanceof Problem && thrown.status !== 401 ? thrown : null;
 
+/** Calls `onSignIn` after a sign-in in another tab, such as next to a wall. Returns what tells the other tabs of one here. */
+function useSignInsElsewhere(onSignIn: () => void): () => void {
+  const latest = useRef(onSignIn);
+  latest.current = onSignIn;
+  const channel = useRef<BroadcastChannel>(null);
+  useEffect(() => {
+    const opened = new BroadcastChannel('twinkeep.session');
+    opened.onmessage = () => latest.current();
+    channel.current = opened;
+    return () => opened.close();
+  }, []);
+  return () => channel.current?.postMessage('signed in');
+}
+
 /** Shows the sign-in or welcome page until the user is signed in and has a tenant, and then provides the session. */
 export function SessionGate({ children }: { children: ReactNode }) {
   const queries = useQueryClient();
@@ -51,13 +65,14 @@ export function SessionGate({ children }: { children: ReactNode }) {
     if (isOver) queries.removeQueries({ predicate: ({ queryKey: [path] }) => path !== ME_PATH });
   }, [isOver, queries]);
 
+  const announce = useSignInsElsewhere(() => isOver && void refetch());
   const reloadSession = async (): Promise<void> => {
     forgetCsrf();
     setSignOutProblem(null);
     queries.clear();
     await refetch();
   };
-  if (isOver) return <SignIn onSignedIn={reloadSession} />;
+  if (isOver) return <SignIn onSignedIn={() => reloadSession().then(announce)} />;
   if (isPending) return <Loading what="Signing in" />;
   if (me === undefined) return <LoadError problem={error} retry={refetch} />;
   const { role } = me.user;

@@ -1,3 +1,4 @@
+import { type BackoffLimits, backoffDelay } from '../../../src/domain/backoff.ts';
 import { SERVICE_PATH } from '../base.ts';
 import { noteServerTime } from '../ui/clock.ts';
 import { Problem, unreachableProblem } from './problem.ts';
@@ -17,6 +18,10 @@ let sessionEnd: Problem | null = null;
 /** Whether the session may have ended unnoticed: the service was unreachable, or closed a stream as unauthenticated. */
 let isSessionUncertain = false;
 let checking: Promise<unknown> | null = null;
+/** Failed checks in a row, and the time before which requests of a page do not try again. */
+let failedChecks = 0;
+let checkAgainAt = 0;
+const CHECK_AGAIN: BackoffLimits = { firstMs: 500, maxMs: 10_000 };
 const signedOut = new Set<() => void>();
 
 /** Calls `listener` once for each session that a response shows to be over. Returns the function that unsubscribes. */
@@ -46,15 +51,30 @@ export const markSessionUncertain = (): void => {
   isSessionUncertain = true;
 };
 
-/** Throws if the session is over, or if that cannot be determined. */
-async function requireSession(): Promise<void> {
+/**
+ * Throws if the session is over, or if that cannot be determined. While the service is unreachable, all queries of a page together
+ * try once for each step of the back-off; a change that a user requests, and a stream with its own back-off, always try.
+ */
+async function requireSession(method: Method): Promise<void> {
   if (sessionEnd === null && isSessionUncertain) {
-    checking ??= sendJson('GET', ME_PATH).finally(() => {
-      checking = null;
-    });
+    if (checking === null && method === 'GET' && Date.now() < checkAgainAt) throw unreachableProblem();
+    checking ??= checkSession();
     await checking;
   }
   if (sessionEnd !== null) throw sessionEnd;
+}
+
+async function checkSession(): Promise<void> {
+  try {
+    await sendJson('GET', ME_PATH);
+    failedChecks = 0;
+  } catch (thrown) {
+    failedChecks += 1;
+    checkAgainAt = Date.now() + backoffDelay(failedChecks, CHECK_AGAIN, 'half');
+    throw thrown;
+  } finally {
+    checking = null;
+  }
 }
 
 /** CSRF token, required for every change (contract §3). */
@@ -110,7 +130,7 @@ async function sendRequest(
   path: string,
   { body, file, headers = {} }: RequestContent = {},
 ): Promise<{ answer: unknown; response: Response }> {
-  if (!SESSIONLESS_PATHS.has(path)) await requireSession();
+  if (!SESSIONLESS_PATHS.has(path)) await requireSession(method);
   const response = await fetch(SERVICE_PATH + path, {
     method,
     credentials: 'same-origin',

@@ -30,8 +30,8 @@ export const makeQueryClient = (): QueryClient =>
   });
 
 export interface GetOptions {
-  /** Polling interval in milliseconds, while the page is visible. */
-  refetchIntervalMs?: number;
+  /** Polling interval in milliseconds, while the page is visible; `false` while there is nothing to poll for. */
+  refetchIntervalMs?: number | false;
   /** If false, no request is sent. */
   enabled?: boolean;
 }
@@ -78,3 +78,6 @@ export async function invalidatePaths(queries: QueryClient, stale: readonly stri
     predicate: ({ queryKey: [path] }) => typeof path === 'string' && stale.some((prefix) => path.startsWith(prefix)),
   });
 }
+
+/** Polling interval of data that a stream keeps up to date, for what it does not report and for proxies that close it. */
+export const FALLBACK_MS = 60_000;

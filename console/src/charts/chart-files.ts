@@ -1,4 +1,5 @@
 import { csvRecord } from '../../../src/domain/csv.ts';
+import { pageColour } from '../ui/colours.ts';
 import { saveBlob, saveFile } from '../ui/list-view.ts';
 import { fullTime } from '../ui/time.tsx';
 import type { TimeWindow } from './chart-window.ts';
@@ -46,7 +47,6 @@ const LINE = 22;
 export function saveChartPicture(element: HTMLElement, { panes, series, window, title, nameOf }: Picture): void {
   const plots = [...element.querySelectorAll('canvas')];
   const scale = devicePixelRatio;
-  const colourOf = (name: string): string => getComputedStyle(element).getPropertyValue(name).trim();
   const canvas = document.createElement('canvas');
   const heights = plots.map(({ height }) => height / scale + LINE);
   canvas.width = (Math.max(0, ...plots.map(({ width }) => width / scale)) + 2 * MARGIN) * scale;
@@ -54,13 +54,13 @@ export function saveChartPicture(element: HTMLElement, { panes, series, window, 
   const context = canvas.getContext('2d');
   if (context === null) return;
   context.scale(scale, scale);
-  context.fillStyle = colourOf('--panel');
+  context.fillStyle = pageColour('--panel');
   context.fillRect(0, 0, canvas.width, canvas.height);
   context.textBaseline = 'middle';
   let top = MARGIN;
   const write = (text: string, font: string, colour: string, left = MARGIN): number => {
     context.font = font;
-    context.fillStyle = colourOf(colour);
+    context.fillStyle = pageColour(colour);
     context.fillText(text, left, top + LINE / 2);
     return left + context.measureText(text).width;
   };

@@ -53,7 +53,7 @@ export function ChartView({ label, model, window, marks, height, onWindow, onRes
   return (
     <div
       ref={place}
-      className="chart"
+      className="history-chart"
       role="application"
       aria-roledescription="chart"
       aria-label={label}

@@ -39,7 +39,7 @@ export interface SeriesId {
 
 export const seriesKey = ({ deviceId, property }: SeriesId): string => `${deviceId}:${property}`;
 
-/** Each series is a request. */
+/** Colours of a chart. */
 export const MAX_CHARTED_SERIES = 8;
 
 /** The parameters in the address of a chart page. */

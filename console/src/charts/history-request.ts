@@ -1,7 +1,7 @@
-import { requestJson } from '../api/client.ts';
 import { serverNow } from '../ui/clock.ts';
 import { type RangeName, ranges, type SeriesId, type TimeWindow } from './chart-window.ts';
-import { cutPoints, type HistoryAnswer, joinPoints, pointsOf, type SeriesPoints } from './points.ts';
+import { historyBatches } from './history-batches.ts';
+import { cutPoints, joinPoints, pointsOf, type SeriesPoints } from './points.ts';
 
 /** A range that ends now, or a fixed window. */
 export type ShownTime = { range: RangeName } | { window: TimeWindow };
@@ -10,6 +10,8 @@ export interface HistoryRequest extends SeriesId {
   time: ShownTime;
   /** The samples of a short range instead of intervals; not for texts and booleans, whose first state they do not name. */
   prefersSamples: boolean;
+  /** Length of the intervals; the service chooses one if it is missing. */
+  step?: string;
 }
 
 /** Below it, the samples of a device that reports once a second are few enough. */
@@ -26,33 +28,27 @@ export const windowNow = (time: ShownTime): TimeWindow => {
  * of the intervals stays the same.
  */
 export async function loadHistory(request: HistoryRequest, known: SeriesPoints | undefined): Promise<SeriesPoints> {
-  const { time } = request;
+  const { time, step = null } = request;
   const window = windowNow(time);
   // The newest samples may be ahead of the clock.
   const to = 'range' in time ? null : window.to;
   if (known !== undefined && known.confirmedTo > window.from) {
     const from = known.step === 0 ? known.confirmedTo : Math.floor(known.confirmedTo / known.step) * known.step;
     const tail = await requestPoints(request, { from, to, step: known.stepText });
-    if (tail !== null) return cutPoints(joinPoints(known, tail, from), window.from);
+    if (tail !== null) return cutPoints(joinPoints(known, tail.points, tail.from), window.from);
   }
   const isShort = request.prefersSamples && window.to - window.from <= MAX_SAMPLED_MS;
   const samples = isShort ? await requestPoints(request, { from: window.from, to, step: 'raw' }) : null;
-  const points = samples ?? (await requestPoints(request, { from: window.from, to, step: null }));
-  if (points === null) throw new Error('intervals are one answer');
-  return points;
+  const found = samples ?? (await requestPoints(request, { from: window.from, to, step }));
+  if (found === null) throw new Error('intervals are one answer');
+  return found.points;
 }
 
-/** Null if the range has more samples than an answer. */
+/** The points, and from when on; null if the range has more samples than an answer. */
 async function requestPoints(
   { deviceId, property }: SeriesId,
-  { from, to, step }: { from: number; to: number | null; step: string | null },
-): Promise<SeriesPoints | null> {
-  const query = new URLSearchParams({
-    property,
-    from: new Date(from).toISOString(),
-    ...(to !== null && { to: new Date(to).toISOString() }),
-    ...(step !== null && { step }),
-  });
-  const { history } = await requestJson<{ history: HistoryAnswer }>('GET', `/v1/devices/${deviceId}/history?${query}`);
-  return history.next_from === null ? pointsOf(history, serverNow()) : null;
+  range: { from: number; to: number | null; step: string | null },
+): Promise<{ points: SeriesPoints; from: number } | null> {
+  const history = await historyBatches.load({ deviceId, property, ...range });
+  return history.next_from === null ? { points: pointsOf(history, serverNow()), from: Date.parse(history.from) } : null;
 }

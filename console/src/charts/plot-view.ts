@@ -1,6 +1,7 @@
 import UPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { serverNow } from '../ui/clock.ts';
+import { pageColour } from '../ui/colours.ts';
 import { type TimeWindow, windowBetween } from './chart-window.ts';
 import { bindGestures } from './gestures.ts';
 import { alignedData, hasBand, type PlotLine } from './plot-data.ts';
@@ -90,15 +91,13 @@ export class PlotView {
     this.#plot = null;
   }
 
-  #colourOf: ColourOf = (name) => getComputedStyle(this.#element).getPropertyValue(name).trim();
-
   #create(): void {
     this.#clear();
     const { pane, height, showsTimes } = this.#content;
     const colours = new Map<string, string>();
     // A style is computed once for all states of a drawing.
     const colourOf: ColourOf = (name) => {
-      const known = colours.get(name) ?? this.#colourOf(name);
+      const known = colours.get(name) ?? pageColour(name);
       colours.set(name, known);
       return known;
     };

@@ -130,37 +130,36 @@ export const cutPoints = (points: SeriesPoints, from: EpochMs): SeriesPoints => 
   segments: points.segments.filter(({ to }) => to > from),
 });
 
-/**
- * Adds a value that came over the stream at `at`. The stream has the whole state, so a value that is the same may not have
- * been reported again: it is left to the next answer.
- */
-export function withLiveValue(points: SeriesPoints, at: EpochMs, value: SampleValue): SeriesPoints {
-  if (typeof value !== 'number') {
-    if (singleState(points.segments.at(-1)) === value) return points;
-    const segments = [...points.segments];
-    addState(segments, Math.max(at, segments.at(-1)?.from ?? at), value);
-    return { ...points, segments };
+/** More than a chart can show; an answer has half of it at most. The oldest are dropped, until the range is read again. */
+export const MAX_LIVE_POINTS = 20_000;
+
+/** Adds the sample of a report that came over the stream. Its time is that of the device, which may be earlier than others. */
+export function withLiveSample(points: SeriesPoints, at: EpochMs, value: SampleValue): SeriesPoints {
+  if (typeof value === 'number') {
+    const numbers = withLiveNumber(points, at, value);
+    return numbers === points.numbers ? points : { ...points, numbers: numbers.slice(-MAX_LIVE_POINTS) };
   }
-  const last = points.numbers.at(-1);
-  if (last?.last === value) return points;
-  return { ...points, numbers: withLiveNumber(points, last, at, value) };
+  const last = points.segments.at(-1);
+  // A late state ends at a time that only the history knows.
+  if (singleState(last) === value || (last !== undefined && at < last.from)) return points;
+  const segments = [...points.segments];
+  addState(segments, at, value);
+  return { ...points, segments: segments.slice(-MAX_LIVE_POINTS) };
 }
 
-function withLiveNumber(
-  { numbers, step }: SeriesPoints,
-  last: NumberPoint | undefined,
-  at: EpochMs,
-  value: number,
-): readonly NumberPoint[] {
-  const sample = { value, min: value, max: value, last: value, count: 1 };
-  if (step === 0) return [...numbers, { at: Math.max(at, (last?.at ?? 0) + 1), ...sample }];
-  const start = Math.max(Math.floor(at / step) * step, last?.at ?? 0);
-  if (last === undefined || start > last.at) return [...numbers, { at: start, ...sample }];
-  const count = last.count + 1;
-  const mean = last.value + (value - last.value) / count;
-  const [min, max] = [Math.min(last.min, value), Math.max(last.max, value)];
-  const changed = { at: start, value: mean, min, max, last: value, count };
-  return [...numbers.slice(0, -1), changed];
+function withLiveNumber({ numbers, step }: SeriesPoints, at: EpochMs, value: number): readonly NumberPoint[] {
+  const start = step === 0 ? at : Math.floor(at / step) * step;
+  const index = numbers.findLastIndex((one) => one.at <= start);
+  const [before, after] = [numbers.slice(0, index + 1), numbers.slice(index + 1)];
+  const same = before.at(-1);
+  if (same?.at !== start)
+    return [...before, { at: start, value, min: value, max: value, last: value, count: 1 }, ...after];
+  // The sample itself, which the answer has already.
+  if (step === 0) return numbers;
+  const count = same.count + 1;
+  const mean = same.value + (value - same.value) / count;
+  const [min, max] = [Math.min(same.min, value), Math.max(same.max, value)];
+  return [...before.slice(0, -1), { at: start, value: mean, min, max, last: value, count }, ...after];
 }
 
 /** A distance that is so many times the usual one is a gap. */

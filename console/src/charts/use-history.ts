@@ -6,7 +6,7 @@ import type { Problem } from '../api/problem.ts';
 import { useStream } from '../live/use-stream.ts';
 import { ranges, seriesKey, type TimeWindow } from './chart-window.ts';
 import { type HistoryRequest, loadHistory, type ShownTime, windowNow } from './history-request.ts';
-import { type SeriesPoints, withLiveValue } from './points.ts';
+import { type SeriesPoints, withLiveSample } from './points.ts';
 
 export interface LoadedHistory {
   /** In the order of the series; undefined while they are loaded. */
@@ -19,18 +19,19 @@ export interface LoadedHistory {
 /** The first part of the keys of these queries. */
 const HISTORY_KEY = 'history of a property';
 
-type HistoryKey = readonly [typeof HISTORY_KEY, string, string, string, boolean];
+type HistoryKey = readonly [typeof HISTORY_KEY, string, string, string, boolean, string | undefined];
 
-const keyOf = ({ deviceId, property, time, prefersSamples }: HistoryRequest): HistoryKey => [
+const keyOf = ({ deviceId, property, time, prefersSamples, step }: HistoryRequest): HistoryKey => [
   HISTORY_KEY,
   deviceId,
   property,
   'range' in time ? time.range : `${time.window.from}-${time.window.to}`,
   prefersSamples,
+  step,
 ];
 
 /**
- * Loads series, one request each. The points of another time are shown until those of the new one are loaded, unless `group`
+ * Loads series, those of the same time with one request. The points of another time are shown until those of the new one are loaded, unless `group`
  * is another one.
  */
 export function useHistory(
@@ -65,13 +66,20 @@ export function useHistory(
   };
 }
 
-/** After an update, what was added is read once, so that times are exact and reports of the same value are shown. */
+/** After the stream was opened, what it did not have is read soon. */
 const CONFIRM_MS = 800;
-const CONFIRM_AGAIN_MS = 5_000;
+/** Intervals that samples were added to, and states that came late, are read again so often. */
+const CONFIRM_AGAIN_MS = 30_000;
+
+interface Report {
+  device_id: string;
+  report: JsonObject;
+  device_timestamp: number;
+}
 
 /**
- * Adds the values of reports to loaded series while they are shown, with one stream of all devices. The stream has the time of
- * the receipt and the whole state, not the reported properties alone, so the added part is read again after a report.
+ * Adds the samples of reports to loaded series while they are shown. An answer may have a sample that the stream brings too, which
+ * an interval counts twice until it is read again.
  */
 export function useLiveHistory(requests: readonly HistoryRequest[], { enabled }: { enabled: boolean }): void {
   const queries = useQueryClient();
@@ -80,52 +88,55 @@ export function useLiveHistory(requests: readonly HistoryRequest[], { enabled }:
   const deviceIds = [...new Set(requests.map(({ deviceId }) => deviceId))].sort();
   useStream({
     path: '/ws/state',
-    query: { events: 'state', device_id: deviceIds },
+    query: { events: 'report', device_id: deviceIds },
     enabled: enabled && deviceIds.length > 0,
     onMessage(message) {
-      const { device_id, state, timestamp } = message as { device_id: string; state: JsonObject; timestamp: number };
-      const about = requests.filter(({ deviceId }) => deviceId === device_id);
-      for (const request of about) {
-        const value = stateValueAt(state, request.property);
-        if (value === undefined) continue;
-        queries.setQueryData<SeriesPoints>(keyOf(request), (known) => known && withLiveValue(known, timestamp, value));
-      }
-      confirmation.schedule(about);
+      const { device_id, report, device_timestamp: at } = message as Report;
+      const reported = requests.filter((request) => {
+        const value = request.deviceId === device_id ? stateValueAt(report, request.property) : undefined;
+        if (value === undefined) return false;
+        queries.setQueryData<SeriesPoints>(keyOf(request), (known) => known && withLiveSample(known, at, value));
+        return true;
+      });
+      confirmation.schedule(reported, CONFIRM_AGAIN_MS);
     },
     // Reports since the answers, or during an interruption of the stream.
-    onOpen: () => confirmation.schedule(requests),
+    onOpen: () => confirmation.schedule(requests, CONFIRM_MS),
   });
 }
 
-/** Reads series again soon after their last change, at most every `CONFIRM_AGAIN_MS`. */
+/** Reads series again some time after their last change, all that are due at once. */
 class Confirmation {
   readonly #queries: QueryClient;
   readonly #due = new Map<string, HistoryKey>();
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #lastAt = Number.NEGATIVE_INFINITY;
+  #runsAt = Number.POSITIVE_INFINITY;
 
   constructor(queries: QueryClient) {
     this.#queries = queries;
   }
 
-  schedule(requests: readonly HistoryRequest[]): void {
+  schedule(requests: readonly HistoryRequest[], inMs: Milliseconds): void {
+    if (requests.length === 0) return;
     for (const request of requests) {
       const key = keyOf(request);
       this.#due.set(JSON.stringify(key), key);
     }
-    const now = performance.now();
-    this.#timer ??= setTimeout(() => this.#run(), Math.max(CONFIRM_MS, this.#lastAt + CONFIRM_AGAIN_MS - now));
+    const at = performance.now() + inMs;
+    if (at >= this.#runsAt) return;
+    clearTimeout(this.#timer);
+    this.#runsAt = at;
+    this.#timer = setTimeout(() => this.#run(), inMs);
   }
 
   cancel(): void {
     clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.#runsAt = Number.POSITIVE_INFINITY;
     this.#due.clear();
   }
 
   #run(): void {
-    this.#timer = undefined;
-    this.#lastAt = performance.now();
+    this.#runsAt = Number.POSITIVE_INFINITY;
     const keys = [...this.#due.values()];
     this.#due.clear();
     for (const queryKey of keys) void this.#queries.invalidateQueries({ queryKey, exact: true });

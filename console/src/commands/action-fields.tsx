@@ -9,7 +9,6 @@ import { Loading, Note } from '../ui/feedback.tsx';
 import { ActionOptions } from './action-options.tsx';
 import { initialParams } from './form-schema.ts';
 import type { FormChecks } from './param-fields.tsx';
-import './panel.css';
 
 // The form library is loaded on demand.
 const ParamFields = lazy(async () => ({ default: (await import('./param-fields.tsx')).ParamFields }));

@@ -1,6 +1,7 @@
 import type { UiSchema } from '@rjsf/utils';
 import { isUnit, nameWithoutUnit, unitInName } from '../../../src/domain/units.ts';
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
+import { hasWriteOnly } from '../../../src/domain/write-only-params.ts';
 import { sentenceCase } from '../ui/text-format.ts';
 
 // Form schema for the parameters of a capability.
@@ -54,6 +55,37 @@ function widgetFor({ type, minimum, maximum, multipleOf, enum: values, writeOnly
   // Without `multipleOf`, a slider would allow only whole numbers.
   const step = multipleOf ?? (type === 'integer' ? 1 : null);
   return step !== null && (maximum - minimum) / step <= MAX_SLIDER_STEPS ? 'range' : null;
+}
+
+/**
+ * The parameters that may be left open for later: none is required, each has a field that can be empty, and those that are
+ * `writeOnly` are missing, because they are not stored.
+ */
+export function openSchemaOf({ required: _, ...schema }: JsonObject): JsonObject {
+  const parts = Object.entries(propertiesOf(schema)).filter(([, part]) => !hasWriteOnly(part));
+  return { ...schema, properties: Object.fromEntries(parts) };
+}
+
+/** The widgets of those fields: a slider, radio buttons and a checkbox always have a value. */
+export function openWidgets(schema: JsonObject): UiSchema {
+  const ui: UiSchema = {};
+  for (const [name, { type, enum: values }] of Object.entries(propertiesOf(schema)))
+    ui[name] = { 'ui:widget': type === 'boolean' || values !== undefined ? 'select' : null };
+  return ui;
+}
+
+/**
+ * The required parameters that `given` does not have, and with them those that are `writeOnly`: what is asked for before the
+ * command can be requested. Null if nothing is missing.
+ */
+export function missingSchemaOf(schema: JsonObject, given: JsonObject): JsonObject | null {
+  const required = Array.isArray(schema.required) ? schema.required : [];
+  const isOpen = ([name, part]: [string, JsonObject]): boolean =>
+    hasWriteOnly(part) || (required.includes(name) && given[name] === undefined);
+  const open = Object.entries(propertiesOf(schema)).filter(isOpen);
+  const names = new Set(open.map(([name]) => name));
+  const missing = required.filter((name) => names.has(name as string));
+  return missing.length === 0 ? null : { ...schema, properties: Object.fromEntries(open), required: missing };
 }
 
 /**

@@ -6,6 +6,7 @@ import type { DeviceRecord } from '../devices/device-name.tsx';
 import type { CapabilityRecord } from '../devices/manifest.tsx';
 import { validator } from '../schema/validator.ts';
 import { useParamSchema } from './use-param-schema.ts';
+import './panel.css';
 
 /** Functions that show the errors of a part of a form and return whether it has none. */
 export type FormChecks = Set<() => boolean>;
@@ -14,14 +15,16 @@ interface ParamFieldsProps {
   capability: CapabilityRecord;
   device: Pick<DeviceRecord, 'device_type'>;
   params: JsonObject;
+  /** Parameters can be left open. */
+  isOpen?: boolean;
   /** The fields add their check here. */
   checks: FormChecks;
   onChange(params: JsonObject): void;
 }
 
 /** Fields for the parameters of an action, as a part of another form. */
-export function ParamFields({ capability, device, params, checks, onChange }: ParamFieldsProps) {
-  const { schema, ui } = useParamSchema(capability, device);
+export function ParamFields({ capability, device, params, isOpen = false, checks, onChange }: ParamFieldsProps) {
+  const { schema, ui } = useParamSchema(capability, device, { isOpen });
   const form = useRef<Form>(null);
   const id = useId();
   useEffect(() => {

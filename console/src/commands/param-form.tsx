@@ -9,6 +9,7 @@ import { Note } from '../ui/feedback.tsx';
 import { sentenceCase } from '../ui/text-format.ts';
 import { initialParams } from './form-schema.ts';
 import { useParamSchema } from './use-param-schema.ts';
+import './panel.css';
 
 interface ParamFormProps {
   capability: CapabilityRecord;

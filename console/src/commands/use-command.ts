@@ -2,12 +2,9 @@ import { type UseQueryResult, useQueryClient } from '@tanstack/react-query';
 import type { getCommand } from '../../../src/operations/commands/command-view.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import type { Problem } from '../api/problem.ts';
-import { invalidatePaths, useGet } from '../api/queries.ts';
+import { FALLBACK_MS, invalidatePaths, useGet } from '../api/queries.ts';
 import { useStream } from '../live/use-stream.ts';
 import { isFinal } from './stages.ts';
-
-/** Polling interval, in case the stream is disconnected. */
-const REFRESH_MS = 10_000;
 
 /** A command, refetched on each of its updates. If the device is known, the stream is filtered by it. */
 export function useCommand(
@@ -16,8 +13,9 @@ export function useCommand(
 ): UseQueryResult<ResponseBody<typeof getCommand>, Problem> {
   const path = `/v1/commands/${id}`;
   const queries = useQueryClient();
-  const found = useGet<ResponseBody<typeof getCommand>>(path, { refetchIntervalMs: REFRESH_MS });
-  const isOver = found.data !== undefined && isFinal(found.data.command);
+  const known = queries.getQueryData<ResponseBody<typeof getCommand>>([path]);
+  const isOver = known !== undefined && isFinal(known.command);
+  const found = useGet<ResponseBody<typeof getCommand>>(path, { refetchIntervalMs: !isOver && FALLBACK_MS });
   const device = deviceId ?? found.data?.command.device_id;
   const refresh = () => void invalidatePaths(queries, [path]);
   useStream({

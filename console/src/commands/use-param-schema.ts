@@ -5,7 +5,7 @@ import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import type { DeviceRecord } from '../devices/device-name.tsx';
 import type { CapabilityRecord } from '../devices/manifest.tsx';
-import { formSchemaOf, type Releases } from './form-schema.ts';
+import { formSchemaOf, openSchemaOf, openWidgets, type Releases } from './form-schema.ts';
 
 interface ParamSchemas {
   schema: RJSFSchema;
@@ -14,13 +14,22 @@ interface ParamSchemas {
   releases: Releases | null;
 }
 
-/** Form schema for the parameters of an action of a device. */
-export function useParamSchema(capability: CapabilityRecord, device: Pick<DeviceRecord, 'device_type'>): ParamSchemas {
+/** Form schema for the parameters of an action of a device. With `isOpen`, parameters can be left open. */
+export function useParamSchema(
+  capability: CapabilityRecord,
+  device: Pick<DeviceRecord, 'device_type'>,
+  { isOpen = false } = {},
+): ParamSchemas {
   const releases = useReleases(capability, device);
   return useMemo(() => {
-    const { schema, ui } = formSchemaOf(capability.paramSchema, releases);
-    return { schema: schema as RJSFSchema, ui, releases };
-  }, [capability, releases]);
+    const given = isOpen ? openSchemaOf(capability.paramSchema) : capability.paramSchema;
+    const { schema, ui } = formSchemaOf(given, releases);
+    const widgets = isOpen ? openWidgets(given) : {};
+    const merged = Object.fromEntries(
+      Object.keys({ ...ui, ...widgets }).map((name) => [name, { ...ui[name], ...widgets[name] }]),
+    );
+    return { schema: schema as RJSFSchema, ui: merged, releases };
+  }, [capability, releases, isOpen]);
 }
 
 function useReleases(

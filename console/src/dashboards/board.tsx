@@ -1,7 +1,9 @@
 import type { CSSProperties, ReactNode } from 'react';
 import type { TilePlace } from '../../../src/domain/dashboard-grid.ts';
 import { Empty } from '../ui/feedback.tsx';
+import { Time } from '../ui/time.tsx';
 import type { Tile } from './dashboard-types.ts';
+import { useOutdatedSince } from './freshness.ts';
 import { inReadingOrder } from './layout.ts';
 import { TileBody } from './tile-body.tsx';
 import { useTileDevices } from './use-tile-devices.ts';
@@ -23,9 +25,10 @@ interface BoardProps {
 /** The tiles of a dashboard, kept up to date. */
 export function Board({ tiles, isLive }: BoardProps) {
   useTileDevices(tiles, { enabled: isLive });
+  const isOutdated = useOutdatedSince() !== null;
   if (tiles.length === 0) return <Empty icon="group" title="This dashboard has no tiles yet." />;
   return (
-    <ul className="board">
+    <ul className="board" data-outdated={isOutdated}>
       {inReadingOrder(tiles).map((tile) => (
         <li key={tile.id} className="card board-tile" style={placeStyle(tile)} data-kind={tile.kind}>
           <TileContent tile={tile} />
@@ -37,10 +40,19 @@ export function Board({ tiles, isLive }: BoardProps) {
 
 export function TileContent({ tile }: { tile: Tile }): ReactNode {
   const title = tileTitle(tile);
+  const since = useOutdatedSince();
   return (
     <>
       {title !== undefined && <h2 className="tile-title">{title}</h2>}
       <TileBody tile={tile} />
+      {since !== null && showsState(tile) && (
+        <p className="tile-age small">
+          As of <Time at={since} exact />
+        </p>
+      )}
     </>
   );
 }
+
+/** Whether the content may be outdated. */
+const showsState = ({ kind }: Tile): boolean => kind !== 'text' && kind !== 'command';

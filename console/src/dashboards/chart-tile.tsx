@@ -3,9 +3,10 @@ import type { TileRange } from '../../../src/domain/dashboard-grid.ts';
 import { DAY_MS } from '../../../src/domain/day.ts';
 import { ChartView } from '../charts/chart-view.tsx';
 import type { RangeName } from '../charts/chart-window.ts';
+import type { HistoryRequest } from '../charts/history-request.ts';
 import { trendPath } from '../charts/trends.ts';
 import { useChart } from '../charts/use-chart.ts';
-import { useShownWindow } from '../charts/use-history.ts';
+import { useHistory, useLiveHistory, useShownWindow } from '../charts/use-history.ts';
 import { useNow } from '../ui/clock.ts';
 import { Loading } from '../ui/feedback.tsx';
 import type { TileOf } from './dashboard-types.ts';
@@ -32,31 +33,43 @@ export function ChartTile({ tile }: { tile: TileOf<'chart'> }) {
   const window = useShownWindow(time, useNow());
   const height = Math.max(LEAST_PX, tile.h * ROW_PX - AROUND_PX) / Math.max(1, model.panes.length);
   if (model.isLoading) return <Loading what="Loading chart" />;
-  if (model.panes.length === 0) return <p className="quiet">No values in this time.</p>;
+  const failed = model.series.filter(({ problem }) => problem !== null);
   return (
     <div ref={place} className="chart-tile">
-      <ChartView
-        label={tile.title ?? 'Chart'}
-        {...{ model, window }}
-        marks={[]}
-        height={Math.max(LEAST_PX, height)}
-        onWindow={ignore}
-        onReset={ignore}
-      />
+      {model.panes.length === 0 ? (
+        failed.length < model.series.length && <p className="quiet">No values in this time.</p>
+      ) : (
+        <ChartView
+          label={tile.title ?? 'Chart'}
+          {...{ model, window }}
+          marks={[]}
+          height={Math.max(LEAST_PX, height)}
+          onWindow={ignore}
+          onReset={ignore}
+        />
+      )}
+      {failed.map((one) => (
+        <p key={one.key} className="quiet small">
+          {one.label}: {one.problem?.status === 404 ? 'the device no longer exists.' : one.problem?.message}
+        </p>
+      ))}
     </div>
   );
 }
 
 const BOX = { width: 160, height: 34 };
+/** 96 points, from the roll-ups of completed days. */
+const TREND_STEP = '15m';
 
 /** The last 24 hours of a property as a line without axes; the value is next to it as a text. */
 export function TileTrend({ deviceId, property }: { deviceId: string; property: string }) {
-  const { series } = useChart({
-    ...{ series: [{ deviceId, property }], time: { range: '24h' }, comparison: null, isLive: false },
-  });
+  const requests: readonly HistoryRequest[] = [
+    { deviceId, property, time: { range: '24h' }, prefersSamples: false, step: TREND_STEP },
+  ];
+  const { points } = useHistory(requests, { enabled: true, group: '' });
+  useLiveHistory(requests, { enabled: true });
   const to = Math.floor(useNow() / 60_000) * 60_000;
-  const points = series[0]?.points?.numbers ?? [];
-  const path = trendPath(points, { from: to - DAY_MS, to, ...BOX, isStepped: false });
+  const box = { from: to - DAY_MS, to, ...BOX, isStepped: false };
   return (
     <svg
       className="tile-trend"
@@ -64,7 +77,7 @@ export function TileTrend({ deviceId, property }: { deviceId: string; property: 
       preserveAspectRatio="none"
       aria-hidden="true"
     >
-      <path d={path} />
+      <path d={trendPath(points[0]?.numbers ?? [], box)} />
     </svg>
   );
 }

@@ -1,3 +1,4 @@
+import { useQueryClient } from '@tanstack/react-query';
 import { lazy, Suspense } from 'react';
 import { Link } from 'wouter';
 import { pathNamesOf, stateValueAt } from '../../../src/domain/history/sample.ts';
@@ -5,11 +6,13 @@ import { unitInName } from '../../../src/domain/units.ts';
 import type { getDevice, listDevices } from '../../../src/operations/devices/devices.ts';
 import type { getRoom } from '../../../src/operations/homes/homes.ts';
 import type { ConfirmationListBody, ResponseBody } from '../api/answer-types.ts';
-import { useGet } from '../api/queries.ts';
+import { FALLBACK_MS, invalidatePaths, useGet } from '../api/queries.ts';
+import { useBatchedRefetch } from '../api/use-batched-refetch.ts';
 import { deviceHref, deviceNameOf } from '../devices/device-name.tsx';
 import { stateUnits } from '../devices/device-units.ts';
 import { stateWord } from '../devices/main-value.ts';
 import { type ManifestRecord, manifestPath } from '../devices/manifest.tsx';
+import { useStream } from '../live/use-stream.ts';
 import { useSession } from '../session.tsx';
 import { Loading } from '../ui/feedback.tsx';
 import { sentenceCase } from '../ui/text-format.ts';
@@ -25,22 +28,14 @@ import { MissingNote } from './missing-note.tsx';
 const ChartTile = lazy(() => import('./chart-tile.tsx').then(({ ChartTile }) => ({ default: ChartTile })));
 const TileTrend = lazy(() => import('./chart-tile.tsx').then(({ TileTrend }) => ({ default: TileTrend })));
 
-/** Lists of a tile are read again so often. */
-const REFRESH_MS = 10_000;
 const MAX_LISTED = 20;
 
 /** The content of a tile of any kind. */
 export function TileBody({ tile }: { tile: Tile }) {
   const { may } = useSession();
-  const outdated = useOutdatedSince();
+  const isOutdated = useOutdatedSince() !== null;
   if (tile.kind === 'text') return <Markdown text={tile.text} />;
   if (!may('user')) return <p className="quiet">Your role cannot see devices.</p>;
-  if (outdated !== null && tile.kind !== 'command')
-    return (
-      <p className="tile-outdated">
-        — <span className="small">no connection</span>
-      </p>
-    );
   switch (tile.kind) {
     case 'value':
     case 'sparkline':
@@ -54,7 +49,7 @@ export function TileBody({ tile }: { tile: Tile }) {
     case 'room':
       return <RoomTile tile={tile} />;
     case 'command':
-      return <CommandTile tile={tile} isOffline={outdated !== null} />;
+      return <CommandTile tile={tile} isOffline={isOutdated} />;
     case 'confirmations':
       return <ConfirmationsTile />;
   }
@@ -92,12 +87,35 @@ function ValueTile({ tile }: { tile: TileOf<'value'> | TileOf<'sparkline'> }) {
   );
 }
 
-function RoomTile({ tile: { home_id, room_id } }: { tile: TileOf<'room'> }) {
+type DeviceList = ResponseBody<typeof listDevices>;
+
+/** The devices of a room, whose presence a stream keeps up to date; another device is found by polling. */
+function useRoomDevices({ home_id, room_id }: TileOf<'room'>, enabled: boolean): DeviceList | undefined {
+  const queries = useQueryClient();
+  const path = `/v1/devices?home_id=${home_id}&room_id=${room_id}&revoked=false&limit=${MAX_LISTED}`;
+  const { data } = useGet<DeviceList>(path, { refetchIntervalMs: FALLBACK_MS, enabled });
+  const ids = data?.devices.map(({ id }) => id).sort() ?? [];
+  useStream({
+    path: '/ws/state',
+    query: { events: 'presence', device_id: ids },
+    enabled: ids.length > 0,
+    onMessage(message) {
+      const { device_id: id, online } = message as { device_id: string; online: boolean };
+      queries.setQueryData<DeviceList>(
+        [path],
+        (before) =>
+          before && { ...before, devices: before.devices.map((one) => (one.id === id ? { ...one, online } : one)) },
+      );
+    },
+    onOpen: () => void invalidatePaths(queries, [path]),
+  });
+  return data;
+}
+
+function RoomTile({ tile }: { tile: TileOf<'room'> }) {
+  const { home_id, room_id } = tile;
   const room = useGet<ResponseBody<typeof getRoom>>(`/v1/homes/${home_id}/rooms/${room_id}`);
-  const { data } = useGet<ResponseBody<typeof listDevices>>(
-    `/v1/devices?home_id=${home_id}&room_id=${room_id}&revoked=false&limit=${MAX_LISTED}`,
-    { refetchIntervalMs: REFRESH_MS, enabled: room.data !== undefined },
-  );
+  const data = useRoomDevices(tile, room.data !== undefined);
   if (room.data === undefined || room.error?.status === 404) return <MissingNote problem={room.error} what="room" />;
   if (data === undefined) return <Loading what="Loading room" />;
   if (data.devices.length === 0) return <p className="quiet">No devices in {room.data.room.name}.</p>;
@@ -105,8 +123,10 @@ function RoomTile({ tile: { home_id, room_id } }: { tile: TileOf<'room'> }) {
   return (
     <>
       <p className="quiet small">
-        <Link href={`/homes/${home_id}/rooms/${room_id}`}>{room.data.room.name}</Link> · {online} of{' '}
-        {data.count ?? data.devices.length} online
+        <Link href={`/homes/${home_id}/rooms/${room_id}`}>{room.data.room.name}</Link> ·{' '}
+        {data.next_cursor === null
+          ? `${online} of ${data.devices.length} online`
+          : `first ${data.devices.length} devices, ${online} online`}
       </p>
       <ul className="tile-list">
         {data.devices.map((device) => (
@@ -120,10 +140,14 @@ function RoomTile({ tile: { home_id, room_id } }: { tile: TileOf<'room'> }) {
   );
 }
 
+/** So many updates cause one request. */
+const BATCH_MS = 500;
+
 function ConfirmationsTile() {
-  const { data, error } = useGet<ConfirmationListBody>(`/v1/confirmations?limit=${MAX_LISTED}`, {
-    refetchIntervalMs: REFRESH_MS,
-  });
+  const path = `/v1/confirmations?limit=${MAX_LISTED}`;
+  const { data, error } = useGet<ConfirmationListBody>(path, { refetchIntervalMs: FALLBACK_MS });
+  const refetch = useBatchedRefetch([path], BATCH_MS);
+  useStream({ path: '/ws/state', query: { events: 'confirmation' }, onMessage: refetch, onOpen: refetch });
   if (data === undefined) return <MissingNote problem={error} what="list" />;
   if (data.confirmations.length === 0) return <p className="quiet">Nothing waits for confirmation.</p>;
   return (

@@ -1,4 +1,6 @@
 import { type FormEvent, useId, useState } from 'react';
+import type { JsonObject } from '../../../src/domain/values.ts';
+import type { FormChecks } from '../commands/param-fields.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Note } from '../ui/feedback.tsx';
 import { initialSizes, kindNames, type Tile, type TileKind } from './dashboard-types.ts';
@@ -19,9 +21,13 @@ export function TileDialog({ tile, tiles, onSave, onClose: close }: TileDialogPr
   const [title, setTitle] = useState(tile?.title ?? '');
   const [settings, setSettings] = useState<TileSettings>(() => settingsOf(tile));
   const [problem, setProblem] = useState<string | null>(null);
+  const [checks] = useState<FormChecks>(() => new Set());
   const [kindId, titleId] = [useId(), useId()];
   const save = (event: FormEvent): void => {
     event.preventDefault();
+    // Each one shows its errors.
+    const isValid = [...checks].map((check) => check()).every((one) => one);
+    if (!isValid) return;
     const content = contentOf(kind, settings);
     if (typeof content === 'string') {
       setProblem(content);
@@ -49,7 +55,10 @@ export function TileDialog({ tile, tiles, onSave, onClose: close }: TileDialogPr
             </option>
           ))}
         </select>
-        <TileFields kind={kind} settings={settings} onChange={(change) => setSettings({ ...settings, ...change })} />
+        <TileFields
+          {...{ kind, settings, checks }}
+          onChange={(change) => setSettings((before) => ({ ...before, ...change }))}
+        />
         <label htmlFor={titleId}>Title, optional</label>
         <input
           id={titleId}
@@ -91,8 +100,7 @@ function contentOf(kind: TileKind, settings: TileSettings): object | string {
     case 'command':
       return deviceId === '' || action === ''
         ? 'Choose a device and an action.'
-        : (withParams(params, { kind, device_id: deviceId, action }) ??
-            'The parameters must be a JSON object, such as {"level": 20}.');
+        : { kind, device_id: deviceId, action, ...givenParams(params) };
     case 'text':
       return text.trim() === '' ? 'Write a text.' : { kind, text };
     case 'confirmations':
@@ -100,15 +108,10 @@ function contentOf(kind: TileKind, settings: TileSettings): object | string {
   }
 }
 
-/** Null if the parameters are not a JSON object. */
-function withParams(text: string, content: object): object | null {
-  if (text.trim() === '') return content;
-  try {
-    const params: unknown = JSON.parse(text);
-    return typeof params === 'object' && params !== null && !Array.isArray(params) ? { ...content, params } : null;
-  } catch {
-    return null;
-  }
+/** A field that was emptied has no value. */
+function givenParams(params: JsonObject): { params?: JsonObject } {
+  const given = Object.entries(params).filter(([, value]) => value !== undefined);
+  return given.length === 0 ? {} : { params: Object.fromEntries(given) };
 }
 
 function newTileId(tiles: readonly Tile[]): string {

@@ -1,16 +1,22 @@
-import { useId } from 'react';
+import { lazy, Suspense, useId } from 'react';
 import { MAX_TILE_SERIES, type TileRange, tileRanges } from '../../../src/domain/dashboard-grid.ts';
 import { forEachLeaf, untimedReport } from '../../../src/domain/history/sample.ts';
+import type { JsonObject } from '../../../src/domain/values.ts';
 import type { getDevice } from '../../../src/operations/devices/devices.ts';
 import type { listHomes, listRooms } from '../../../src/operations/homes/homes.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { ActionOptions } from '../commands/action-options.tsx';
+import type { FormChecks } from '../commands/param-fields.tsx';
 import { deviceNameOf } from '../devices/device-name.tsx';
-import { type ManifestRecord, manifestPath } from '../devices/manifest.tsx';
+import { type ManifestRecord, manifestPath, paramNames } from '../devices/manifest.tsx';
 import { useAllDevices } from '../devices/use-all-devices.ts';
+import { Loading } from '../ui/feedback.tsx';
 import { abbreviateId } from '../ui/text-format.ts';
 import type { Tile, TileKind } from './dashboard-types.ts';
+
+// The form library is loaded on demand.
+const ParamFields = lazy(async () => ({ default: (await import('../commands/param-fields.tsx')).ParamFields }));
 
 /** The values of the fields of all kinds; those of other kinds than the chosen one are ignored. */
 export interface TileSettings {
@@ -21,8 +27,7 @@ export interface TileSettings {
   homeId: string;
   roomId: string;
   action: string;
-  /** JSON. */
-  params: string;
+  params: JsonObject;
   text: string;
 }
 
@@ -34,18 +39,20 @@ export function settingsOf(tile: Tile | null): TileSettings {
     ...{ homeId: textOf('home_id'), roomId: textOf('room_id') },
     series: tile?.kind === 'chart' ? tile.series : [],
     range: tile?.kind === 'chart' ? tile.range : 'day',
-    params: tile?.kind === 'command' && tile.params !== undefined ? JSON.stringify(tile.params) : '',
+    params: tile?.kind === 'command' ? (tile.params ?? {}) : {},
   };
 }
 
 interface TileFieldsProps {
   kind: TileKind;
   settings: TileSettings;
+  /** Fields with a check of their own add it here. */
+  checks: FormChecks;
   onChange(change: Partial<TileSettings>): void;
 }
 
 /** The fields of a kind of tile. */
-export function TileFields({ kind, settings, onChange }: TileFieldsProps) {
+export function TileFields({ kind, settings, checks, onChange }: TileFieldsProps) {
   switch (kind) {
     case 'value':
     case 'sparkline':
@@ -55,7 +62,7 @@ export function TileFields({ kind, settings, onChange }: TileFieldsProps) {
     case 'room':
       return <RoomFields settings={settings} onChange={onChange} />;
     case 'command':
-      return <CommandFields settings={settings} onChange={onChange} />;
+      return <CommandFields settings={settings} checks={checks} onChange={onChange} />;
     case 'text':
       return <TextField settings={settings} onChange={onChange} />;
     case 'confirmations':
@@ -63,7 +70,7 @@ export function TileFields({ kind, settings, onChange }: TileFieldsProps) {
   }
 }
 
-type FieldProps = Omit<TileFieldsProps, 'kind'>;
+type FieldProps = Omit<TileFieldsProps, 'kind' | 'checks'>;
 
 interface SelectProps {
   label: string;
@@ -99,7 +106,7 @@ function DeviceField({ settings: { deviceId }, onChange }: FieldProps) {
       label="Device"
       value={deviceId}
       options={rows.map((device) => ({ value: device.id, text: deviceNameOf(device) }))}
-      onChange={(value) => onChange({ deviceId: value, property: '', action: '' })}
+      onChange={(value) => onChange({ deviceId: value, property: '', action: '', params: {} })}
     />
   );
 }
@@ -202,29 +209,41 @@ function RoomFields({ settings: { homeId, roomId }, onChange }: FieldProps) {
   );
 }
 
-function CommandFields({ settings, onChange }: FieldProps) {
+function CommandFields({ settings, checks, onChange }: Omit<TileFieldsProps, 'kind'>) {
   const { deviceId, action, params } = settings;
+  const device = useGet<ResponseBody<typeof getDevice>>(`/v1/devices/${deviceId}`, { enabled: deviceId !== '' });
   const { data } = useGet<ManifestRecord>(manifestPath(deviceId), { enabled: deviceId !== '' });
-  const [actionId, paramsId] = [useId(), useId()];
+  const actionId = useId();
   const offered = data?.capabilities.filter(({ safetyClass }) => safetyClass !== 'RESTRICTED') ?? [];
+  const capability = offered.find((one) => one.action === action);
   return (
     <>
       <DeviceField settings={settings} onChange={onChange} />
       <label htmlFor={actionId}>Action</label>
-      <select id={actionId} value={action} onChange={({ target }) => onChange({ action: target.value })}>
+      <select id={actionId} value={action} onChange={({ target }) => onChange({ action: target.value, params: {} })}>
         <option value="">Choose …</option>
-        {action !== '' && !offered.some((one) => one.action === action) && <option value={action}>{action}</option>}
+        {action !== '' && capability === undefined && <option value={action}>{action}</option>}
         <ActionOptions of={offered} />
       </select>
-      <label htmlFor={paramsId}>Parameters as JSON, optional</label>
-      <textarea
-        id={paramsId}
-        rows={2}
-        value={params}
-        placeholder='{"level": 20}'
-        onChange={({ target }) => onChange({ params: target.value })}
-      />
-      <p className="quiet small">Everybody who can see the dashboard sees the parameters.</p>
+      {capability !== undefined && device.data !== undefined && paramNames(capability).length > 0 && (
+        <>
+          <p className="quiet small">
+            Required parameters that are left empty, and secret ones, are asked for when the button is pressed.
+            Everybody who can see the dashboard sees what is set here.
+          </p>
+          <Suspense fallback={<Loading what="Loading form" />}>
+            <ParamFields
+              key={capability.action}
+              isOpen
+              capability={capability}
+              device={device.data.device}
+              params={params}
+              checks={checks}
+              onChange={(changed) => onChange({ params: changed })}
+            />
+          </Suspense>
+        </>
+      )}
     </>
   );
 }

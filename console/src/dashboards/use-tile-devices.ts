@@ -10,6 +10,7 @@ type Device = DeviceBody['device'];
 type Update = { device_id: string } & (
   | { type: 'state_update'; state: Device['state']; timestamp: number }
   | { type: 'presence_update'; online: boolean }
+  | { type: 'command_update' }
 );
 
 /** The first part of the path of a device's data, which tiles and charts share. */
@@ -22,16 +23,20 @@ export function tileDeviceIds(tiles: readonly Tile[]): string[] {
   return [...new Set(ids)].sort();
 }
 
-/** Keeps the data of the devices of tiles up to date, with one stream. After an interruption they are read again. */
+/**
+ * Keeps the data of the devices of tiles up to date. After an interruption they are read again. The stream has commands too, so that
+ * it is not opened again for the command of a button.
+ */
 export function useTileDevices(tiles: readonly Tile[], { enabled }: { enabled: boolean }): void {
   const queries = useQueryClient();
   const ids = tileDeviceIds(tiles);
   useStream({
     path: '/ws/state',
-    query: { events: 'state,presence', device_id: ids },
+    query: { events: 'state,presence,command', device_id: ids },
     enabled: enabled && ids.length > 0,
     onMessage(message) {
       const update = message as Update;
+      if (update.type === 'command_update') return;
       const changes: Partial<Device> =
         update.type === 'state_update'
           ? { state: update.state, last_seen: new Date(update.timestamp).toISOString() }

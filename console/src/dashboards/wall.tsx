@@ -1,4 +1,4 @@
-import { useEffect, useRef } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { Link } from 'wouter';
 import type { listSessions } from '../../../src/operations/identity/sessions.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
@@ -29,8 +29,8 @@ interface WallProps {
 }
 
 /**
- * A dashboard on an unattended screen: without navigation, and without outdated values. It ends with the session, and shows
- * the time of that in its last hour.
+ * A dashboard on an unattended screen, without navigation. Without a connection it shows how old its values are. It ends with the
+ * session, and shows the time of that in its last hour.
  */
 export function Wall({ name, tiles, href, readAt, hasFailed }: WallProps) {
   const { may } = useSession();
@@ -41,12 +41,13 @@ export function Wall({ name, tiles, href, readAt, hasFailed }: WallProps) {
       <header className="wall-head">
         <h1>{name}</h1>
         <p className="quiet">
-          <WallClock /> · <Link href={href}>Leave wall view</Link>
+          <WallClock /> · <FullScreen /> <Link href={href}>Leave wall view</Link>
         </p>
       </header>
       {since !== null && (
         <Note tone="warn">
-          <strong>No connection since {clockText(since)}.</strong> Values are shown again when the service responds.
+          <strong>No connection since {clockText(since)}.</strong> What is shown is from then, and is updated when the
+          service responds. <Attempt />
         </Note>
       )}
       <SessionEnd />
@@ -66,6 +67,51 @@ function useOutdatedTime(readAt: number | null): number | null {
   if (!isLost && connection?.status !== 'connecting') lostAt.current = null;
   else if (isLost) lostAt.current ??= connection?.status === 'lost' ? connection.since : (readAt ?? now);
   return lostAt.current;
+}
+
+/** When the next attempt to connect is made. */
+function Attempt() {
+  const connection = useConnectionState();
+  const now = useNow();
+  if (connection?.status === 'refused') return <>Live updates are off: {connection.reason}</>;
+  if (connection?.status !== 'lost') return null;
+  const left = Math.ceil((connection.retryAt - now) / 1000);
+  return <>{left > 0 ? `Next attempt in ${left} s.` : 'Connecting …'}</>;
+}
+
+/** Whether a key is text, or belongs to a dialog. */
+const isTyped = (target: EventTarget | null): boolean =>
+  target instanceof Element && target.closest('input, textarea, select, dialog') !== null;
+
+/** A button, and the key `f`, for the whole screen; nothing where the browser does not offer it, as on phones. */
+function FullScreen() {
+  const [isFull, setFull] = useState(document.fullscreenElement !== null);
+  useEffect(() => {
+    const onChange = (): void => setFull(document.fullscreenElement !== null);
+    const onKey = ({ key, target, ctrlKey, metaKey, altKey, repeat }: KeyboardEvent): void => {
+      if (key === 'f' && !(ctrlKey || metaKey || altKey || repeat) && !isTyped(target)) toggleFullScreen();
+    };
+    document.addEventListener('fullscreenchange', onChange);
+    document.addEventListener('keydown', onKey);
+    return () => {
+      document.removeEventListener('fullscreenchange', onChange);
+      document.removeEventListener('keydown', onKey);
+    };
+  }, []);
+  if (!document.fullscreenEnabled) return null;
+  return (
+    <button type="button" className="button" aria-keyshortcuts="f" title="Key: f" onClick={toggleFullScreen}>
+      {isFull ? 'Leave full screen' : 'Full screen'}
+    </button>
+  );
+}
+
+function toggleFullScreen(): void {
+  if (!document.fullscreenEnabled) return;
+  const change =
+    document.fullscreenElement === null ? document.documentElement.requestFullscreen() : document.exitFullscreen();
+  // Refused for example without a gesture of the user: the button stays as it is.
+  change.catch(() => {});
 }
 
 const WallClock = () => <time>{clockText(useNow())}</time>;

@@ -1,6 +1,7 @@
 import { useEffect, useRef } from 'react';
 import UPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
+import { pageColour } from '../ui/colours.ts';
 import type { Series } from './counters.ts';
 import { minuteOf, minuteTicks, type Rates, windowOf } from './rate-window.ts';
 
@@ -15,10 +16,9 @@ export function Sparkline({ rates, series, label }: { rates: Rates; series: Seri
   useEffect(() => {
     const element = place.current;
     if (element === null) return;
-    const colour = (name: string): string => getComputedStyle(element).getPropertyValue(name).trim();
     const draw = (): void => {
       plot.current?.destroy();
-      plot.current = new UPlot(optionsOf(element.clientWidth, colour), [[], []], element);
+      plot.current = new UPlot(optionsOf(element.clientWidth, pageColour), [[], []], element);
       setData(plot.current, shown.current);
     };
     const dark = matchMedia('(prefers-color-scheme: dark)');

@@ -23,9 +23,10 @@ export type StreamQuery = Readonly<Record<string, string | readonly string[]>>;
 
 export interface StreamParts {
   path: '/ws/state' | '/ws/actors';
-  /** A parameter with several values is repeated. */
-  query?: StreamQuery;
-  onMessage(message: unknown): void;
+  /** The query of the next connection. A parameter with several values is repeated. */
+  query(): StreamQuery;
+  /** `text` is the message as it was received. */
+  onMessage(message: unknown, text: string): void;
   /** Called when the stream is live; earlier changes have to be fetched. */
   onOpen(): void;
   onStateChange(state: StreamState): void;
@@ -42,6 +43,8 @@ export class Stream {
   #retryTimer: ReturnType<typeof setTimeout> | undefined;
   #pingTimer: ReturnType<typeof setInterval> | undefined;
   #lastMessageAt = 0;
+  /** Pings of the socket without an answer, oldest first: what is called when it arrives. */
+  #pings: (() => void)[] = [];
 
   /** Connects immediately. */
   constructor(parts: StreamParts) {
@@ -54,6 +57,12 @@ export class Stream {
   readonly retry = (): void => {
     if (!this.#isClosed && this.#failures > 0) void this.#connect();
   };
+
+  /** Calls `onFlushed` when the service has sent what it had to send until now, or when the connection has ended. */
+  flush(onFlushed: () => void): void {
+    if (this.#socket?.readyState === WebSocket.OPEN) this.#ping(this.#socket, onFlushed);
+    else onFlushed();
+  }
 
   close(): void {
     this.#isClosed = true;
@@ -71,7 +80,7 @@ export class Stream {
     if (this.#failures === 0) onStateChange({ status: 'connecting' });
     try {
       const { ticket } = await requestJson<{ ticket: string }>('POST', '/ws/ticket', { body: {} });
-      if (!this.#isClosed) this.#attach(new WebSocket(address(path, { ...query, token: ticket })));
+      if (!this.#isClosed) this.#attach(new WebSocket(address(path, { ...query(), token: ticket })));
     } catch (thrown) {
       const problem = thrown instanceof Problem ? thrown : null;
       const isPermanent = problem !== null && [401, 403].includes(problem.status);
@@ -81,6 +90,7 @@ export class Stream {
 
   #attach(socket: WebSocket): void {
     this.#socket = socket;
+    this.#pings = [];
     let ended = false;
     let isLive = false;
     const end = (reason: string, isPermanent = false): void => {
@@ -88,6 +98,7 @@ export class Stream {
       ended = true;
       clearInterval(this.#pingTimer);
       socket.close();
+      for (const onAnswer of this.#pings.splice(0)) onAnswer();
       this.#handleLoss(reason, isPermanent);
     };
     socket.onopen = () => this.#startPings(socket, end);
@@ -98,7 +109,8 @@ export class Stream {
         isLive = true;
         this.#goLive();
       }
-      if (data !== 'pong') this.#parts.onMessage(JSON.parse(`${data}`));
+      if (data === 'pong') this.#pings.shift()?.();
+      else this.#parts.onMessage(JSON.parse(`${data}`), `${data}`);
     };
     socket.onclose = ({ code, reason }) => {
       if (code === UNAUTHENTICATED) markSessionUncertain();
@@ -109,11 +121,16 @@ export class Stream {
 
   #startPings(socket: WebSocket, end: (reason: string) => void): void {
     this.#lastMessageAt = Date.now();
-    socket.send('ping');
+    this.#ping(socket);
     this.#pingTimer = setInterval(() => {
       if (Date.now() - this.#lastMessageAt > PING_MS + PONG_TIMEOUT_MS) end('The service stopped responding.');
-      else socket.send('ping');
+      else this.#ping(socket);
     }, PING_MS);
+  }
+
+  #ping(socket: WebSocket, onAnswer: () => void = () => {}): void {
+    socket.send('ping');
+    this.#pings.push(onAnswer);
   }
 
   #goLive(): void {
@@ -125,6 +142,8 @@ export class Stream {
   #handleLoss(reason: string, isPermanent: boolean): void {
     const { onStateChange } = this.#parts;
     this.#isConnecting = false;
+    // Closed by what was told of the end.
+    if (this.#isClosed) return;
     if (isPermanent) {
       onStateChange({ status: 'refused', reason });
       return;

@@ -20,6 +20,9 @@ export const ShortcutHelp = ({ pages, onClose: close }: { pages: readonly PageEn
             <kbd>g</kbd> then <kbd>{key}</kbd>
           </Fact>
         ))}
+      <Fact name="Full screen, in the wall view">
+        <kbd>f</kbd>
+      </Fact>
       <Fact name="Close a dialog">
         <kbd>Esc</kbd>
       </Fact>

@@ -4,9 +4,10 @@ import {
   gapLength,
   type HistoryAnswer,
   joinPoints,
+  MAX_LIVE_POINTS,
   pointsOf,
   type SeriesPoints,
-  withLiveValue,
+  withLiveSample,
 } from '../../../console/src/charts/points.ts';
 
 const NOON = Date.UTC(2026, 2, 1, 12);
@@ -81,37 +82,55 @@ describe('the points of an answer', () => {
   });
 });
 
-describe('live values', () => {
-  it('are samples, unless the value has not changed', () => {
-    const points = withLiveValue(raw(sample(1, 20)), NOON + 3 * MINUTE, 22);
-    expect(points.numbers.map(({ at, value }) => [at - NOON, value])).toEqual([
+describe('live samples', () => {
+  it('are added at their times, also late ones, and once', () => {
+    const points = withLiveSample(raw(sample(1, 20)), NOON + 3 * MINUTE, 22);
+    const late = withLiveSample(points, NOON + 2 * MINUTE, 21);
+    expect(late.numbers.map(({ at, value }) => [at - NOON, value])).toEqual([
       [MINUTE, 20],
+      [2 * MINUTE, 21],
       [3 * MINUTE, 22],
     ]);
-    expect(withLiveValue(points, NOON + 4 * MINUTE, 22)).toBe(points);
+    expect(withLiveSample(late, NOON + 2 * MINUTE, 21)).toBe(late);
+    // A value that is reported again continues the line.
+    expect(withLiveSample(late, NOON + 4 * MINUTE, 22).numbers).toHaveLength(4);
   });
 
   it('are part of the interval in which they are', () => {
     const before = pointsOf(answer({ points: [interval(0, { count: 1, min: 10, max: 10, mean: 10 })] }), NOON);
-    const within = withLiveValue(before, NOON + 30_000, 30);
+    const within = withLiveSample(before, NOON + 30_000, 30);
     expect(within.numbers).toEqual([{ at: NOON, value: 20, min: 10, max: 30, last: 30, count: 2 }]);
-    const next = withLiveValue(within, NOON + 70_000, 5);
+    const next = withLiveSample(within, NOON + 70_000, 5);
     expect(next.numbers.at(-1)).toEqual({ at: NOON + MINUTE, value: 5, min: 5, max: 5, last: 5, count: 1 });
   });
 
-  it('end the state before', () => {
-    const points = withLiveValue(raw(sample(1, 'eco')), NOON + 3 * MINUTE, 'heat');
+  it('end the state before; a late state is left to the history', () => {
+    const points = withLiveSample(raw(sample(1, 'eco')), NOON + 3 * MINUTE, 'heat');
     expect(points.segments.map(({ from, to, shares }) => [from - NOON, to - NOON, shares[0]?.state])).toEqual([
       [MINUTE, 3 * MINUTE, 'eco'],
       [3 * MINUTE, Number.POSITIVE_INFINITY, 'heat'],
     ]);
-    expect(withLiveValue(points, NOON + 4 * MINUTE, 'heat')).toBe(points);
+    expect(withLiveSample(points, NOON + 4 * MINUTE, 'heat')).toBe(points);
+    expect(withLiveSample(points, NOON + 2 * MINUTE, 'off')).toBe(points);
+  });
+
+  it('are bounded while the history cannot be read: the oldest are dropped', () => {
+    let numbers = raw(sample(1, 20));
+    numbers = {
+      ...numbers,
+      numbers: Array.from({ length: MAX_LIVE_POINTS }, (_, n) => ({
+        ...{ at: NOON + n, value: n, min: n, max: n, last: n, count: 1 },
+      })),
+    };
+    for (let n = 0; n < 5; n += 1) numbers = withLiveSample(numbers, NOON + MINUTE + n, n);
+    expect(numbers.numbers).toHaveLength(MAX_LIVE_POINTS);
+    expect(numbers.numbers[0]?.at).toBe(NOON + 5);
   });
 });
 
 describe('later points', () => {
   it('replace those from their time on', () => {
-    const before = withLiveValue(raw(sample(1, 20), sample(2, 21)), NOON + 4 * MINUTE, 25);
+    const before = withLiveSample(raw(sample(1, 20), sample(2, 21)), NOON + 4 * MINUTE, 25);
     const joined = joinPoints(before, raw(sample(3, 24), sample(4, 25)), NOON + 3 * MINUTE);
     expect(joined.numbers.map(({ value }) => value)).toEqual([20, 21, 24, 25]);
   });
@@ -126,7 +145,7 @@ describe('later points', () => {
   });
 
   it('push the oldest ones out', () => {
-    const points = withLiveValue(raw(sample(1, 20), sample(2, 21), sample(9, 'eco')), NOON + 10 * MINUTE, 'heat');
+    const points = withLiveSample(raw(sample(1, 20), sample(2, 21), sample(9, 'eco')), NOON + 10 * MINUTE, 'heat');
     const cut = cutPoints(points, NOON + 2 * MINUTE);
     expect([cut.numbers.length, cut.segments.length]).toEqual([1, 2]);
     expect(cutPoints(points, NOON + 11 * MINUTE).segments).toHaveLength(1);

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { formSchemaOf } from '../../../console/src/commands/form-schema.ts';
+import { formSchemaOf, missingSchemaOf, openSchemaOf, openWidgets } from '../../../console/src/commands/form-schema.ts';
 import { formatBrief, formatValue } from '../../../console/src/ui/values.tsx';
 
 it('a writeOnly text has a password field, which the browser does not fill in', () => {
@@ -11,4 +11,43 @@ it('the placeholder of a writeOnly parameter is shown as text', () => {
   expect(formatValue({ write_only: true })).toBe('not shown');
   expect(formatBrief({ slot: 1, pin: { write_only: true } })).toBe('1, not shown');
   expect(formatValue({ write_only: false })).toBe('write only no');
+});
+
+const dimming = {
+  type: 'object',
+  properties: {
+    level: { type: 'integer', minimum: 0, maximum: 100 },
+    mode: { type: 'string', enum: ['slow', 'fast'] },
+    smooth: { type: 'boolean' },
+    pin: { type: 'string', writeOnly: true },
+  },
+  required: ['level', 'pin'],
+};
+
+it('parameters of a button can be left open, except that secret ones are always', () => {
+  const open = openSchemaOf(dimming);
+  expect(open.required).toBeUndefined();
+  expect(Object.keys(open.properties as object)).toEqual(['level', 'mode', 'smooth']);
+  // A slider, radio buttons and a checkbox cannot be empty.
+  expect(openWidgets(open)).toEqual({
+    level: { 'ui:widget': null },
+    mode: { 'ui:widget': 'select' },
+    smooth: { 'ui:widget': 'select' },
+  });
+});
+
+it('a button asks for required parameters that it does not have, and for secret ones with them', () => {
+  const asked = (given: object) => {
+    const schema = missingSchemaOf(dimming, given as never);
+    return schema === null ? null : [Object.keys(schema.properties as object), schema.required];
+  };
+  expect(asked({})).toEqual([
+    ['level', 'pin'],
+    ['level', 'pin'],
+  ]);
+  expect(asked({ level: 0 })).toEqual([['pin'], ['pin']]);
+  // What was stored before a manifest marked it is not a value.
+  expect(asked({ level: 0, pin: { write_only: true } })).toEqual([['pin'], ['pin']]);
+  expect(missingSchemaOf({ ...dimming, required: ['level'] }, { level: 3 })).toBeNull();
+  expect(missingSchemaOf({ type: 'object', properties: {} }, {})).toBeNull();
 });

@@ -1,0 +1,206 @@
+import { type Coverage, covers, includes, isSame, union } from './coverage.ts';
+import type { Stream, StreamParts, StreamState } from './stream.ts';
+
+export interface Subscriber {
+  coverage: Coverage;
+  onMessage(message: unknown): void;
+  /** Called when updates begin to arrive, and after an interruption: earlier changes have to be fetched. */
+  onOpen(): void;
+}
+
+export type StreamConnection = Pick<Stream, 'close' | 'flush' | 'retry'>;
+/** Opens a connection; `query` is called for each attempt. */
+type Open = (parts: Omit<StreamParts, 'path' | 'query'> & { coverage(): Coverage }) => StreamConnection;
+
+/** A connection, and what it receives since its last attempt. */
+interface Connection {
+  stream: StreamConnection;
+  coverage: Coverage;
+  state: StreamState;
+  /** Messages of a replacement until the connection before it is flushed; null otherwise. */
+  held: { message: unknown; text: string }[] | null;
+}
+
+/** Subscribers of one page are added one after the other within this time. */
+const CONNECT_MS = 30;
+/** What several answers add to the needs of a page is one replacement. */
+const GROW_MS = 300;
+/** A page that opens soon may need what the one before it needed. */
+const SHRINK_MS = 10_000;
+const LINGER_MS = 1_000;
+/** A connection that does not answer a ping for so long does not delay its replacement. */
+const FLUSH_MS = 3_000;
+const MAX_HELD = 1_000;
+
+/**
+ * One connection to `/ws/state` for all subscribers: its query is the union of what they need. For other needs it is replaced
+ * by a second connection, and closed when that one is live, so that no update is missed or delivered twice.
+ */
+export class SharedStream {
+  readonly #open: Open;
+  readonly #onStateChange: (state: StreamState | null) => void;
+  readonly #subscribers = new Map<Subscriber, { isOpen: boolean }>();
+  #active: Connection | null = null;
+  #next: Connection | null = null;
+  /** Texts that the active connection delivered while messages of its replacement are held. */
+  readonly #delivered = new Set<string>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #flushTimer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(open: Open, onStateChange: (state: StreamState | null) => void) {
+    this.#open = open;
+    this.#onStateChange = onStateChange;
+  }
+
+  /** Returns the function that ends the subscription. */
+  subscribe(subscriber: Subscriber): () => void {
+    this.#subscribers.set(subscriber, { isOpen: false });
+    queueMicrotask(() => this.#active?.state.status === 'live' && this.#notifyOpen(this.#active));
+    this.#adjustIn(GROW_MS);
+    return () => {
+      this.#subscribers.delete(subscriber);
+      this.#adjustIn(this.#subscribers.size === 0 ? LINGER_MS : SHRINK_MS);
+    };
+  }
+
+  retry(): void {
+    for (const one of [this.#active, this.#next]) one?.stream.retry();
+  }
+
+  sizes(): { subscribers: number; held: number; delivered: number } {
+    return {
+      subscribers: this.#subscribers.size,
+      held: this.#next?.held?.length ?? 0,
+      delivered: this.#delivered.size,
+    };
+  }
+
+  #adjustIn(ms: number): void {
+    clearTimeout(this.#timer);
+    // What is new must not wait because something else is no longer needed.
+    const isUncovered = [...this.#subscribers.values()].some(({ isOpen }) => !isOpen);
+    const soon = this.#active === null ? CONNECT_MS : GROW_MS;
+    this.#timer = setTimeout(() => this.#adjust(), isUncovered ? Math.min(ms, soon) : ms);
+  }
+
+  #wanted = (): Coverage => union([...this.#subscribers.keys()].map(({ coverage }) => coverage));
+
+  #adjust(): void {
+    if (this.#subscribers.size === 0) {
+      this.#closeAll();
+      this.#onStateChange(null);
+    } else if (this.#active === null) this.#active = this.#connect();
+    else if (this.#active.state.status === 'live') this.#adjustLive(this.#active);
+    // Otherwise the next attempt has the query of its time.
+  }
+
+  #adjustLive(active: Connection): void {
+    this.#notifyOpen(active);
+    // A replacement that is under way is followed by another one, if it is still needed.
+    if (this.#next === null && !isSame(active.coverage, this.#wanted())) this.#next = this.#connect();
+  }
+
+  #connect(): Connection {
+    const connection: Connection = {
+      stream: undefined as unknown as StreamConnection,
+      coverage: this.#wanted(),
+      state: { status: 'connecting' },
+      held: null,
+    };
+    connection.stream = this.#open({
+      coverage: () => {
+        connection.coverage = this.#wanted();
+        return connection.coverage;
+      },
+      onMessage: (message, text) => this.#receive(connection, message, text),
+      onOpen: () => this.#onLive(connection),
+      onStateChange: (state) => this.#onState(connection, state),
+    });
+    return connection;
+  }
+
+  #receive(from: Connection, message: unknown, text: string): void {
+    if (from === this.#active) {
+      if ((this.#next?.held ?? null) !== null) this.#delivered.add(text);
+      this.#deliver(message);
+    } else if (from.held !== null) {
+      from.held.push({ message, text });
+      if (from.held.length > MAX_HELD || this.#delivered.size > MAX_HELD) this.#replace(from);
+    }
+  }
+
+  #deliver(message: unknown): void {
+    for (const subscriber of [...this.#subscribers.keys()])
+      if (includes(subscriber.coverage, message)) subscriber.onMessage(message);
+  }
+
+  #onLive(connection: Connection): void {
+    if (connection === this.#active) {
+      this.#notifyOpen(connection);
+      // Subscribers may have come since the query was written.
+      this.#adjustIn(GROW_MS);
+      return;
+    }
+    const active = this.#active;
+    if (connection !== this.#next || active === null) return;
+    connection.held = [];
+    this.#flushTimer = setTimeout(() => this.#replace(connection), FLUSH_MS);
+    active.stream.flush(() => this.#replace(connection));
+  }
+
+  /** The replacement becomes the connection. */
+  #replace(next: Connection): void {
+    if (this.#next !== next || next.held === null) return;
+    clearTimeout(this.#flushTimer);
+    const { held } = next;
+    const known = new Set(this.#delivered);
+    this.#delivered.clear();
+    next.held = null;
+    this.#next = null;
+    this.#drop(this.#active);
+    this.#active = next;
+    for (const { message, text } of held) if (!known.has(text)) this.#deliver(message);
+    this.#report();
+    this.#notifyOpen(next);
+    this.#adjustIn(GROW_MS);
+  }
+
+  #notifyOpen({ coverage }: Connection): void {
+    for (const [subscriber, entry] of [...this.#subscribers]) {
+      if (entry.isOpen || !covers(coverage, subscriber.coverage)) continue;
+      entry.isOpen = true;
+      subscriber.onOpen();
+    }
+  }
+
+  #onState(connection: Connection, state: StreamState): void {
+    connection.state = state;
+    const isOver = state.status === 'lost' || state.status === 'refused';
+    if (connection === this.#active && isOver) {
+      for (const entry of this.#subscribers.values()) entry.isOpen = false;
+      this.#drop(this.#next);
+    }
+    this.#report();
+  }
+
+  /** The state of the active connection; also that its replacement was refused or is delayed. */
+  #report(): void {
+    const [active, next] = [this.#active?.state, this.#next?.state];
+    const shown = active?.status === 'live' && (next?.status === 'lost' || next?.status === 'refused') ? next : active;
+    if (shown !== undefined) this.#onStateChange(shown);
+  }
+
+  #drop(connection: Connection | null): void {
+    connection?.stream.close();
+    if (connection === null || connection !== this.#next) return;
+    clearTimeout(this.#flushTimer);
+    this.#delivered.clear();
+    this.#next = null;
+  }
+
+  #closeAll(): void {
+    this.#drop(this.#next);
+    this.#drop(this.#active);
+    this.#active = null;
+  }
+}
