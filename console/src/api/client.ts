@@ -39,6 +39,8 @@ function recordSessionOutcome(path: string, problem: Problem | null): void {
     if (path !== ME_PATH) return;
     sessionEnd = null;
     isSessionUncertain = false;
+    failedChecks = 0;
+    checkAgainAt = 0;
   } else if (problem.status === 401 && path !== '/v1/auth/session') {
     const isFirst = sessionEnd === null;
     sessionEnd = problem;
@@ -67,7 +69,6 @@ async function requireSession(method: Method): Promise<void> {
 async function checkSession(): Promise<void> {
   try {
     await sendJson('GET', ME_PATH);
-    failedChecks = 0;
   } catch (thrown) {
     failedChecks += 1;
     checkAgainAt = Date.now() + backoffDelay(failedChecks, CHECK_AGAIN, 'half');

@@ -1,4 +1,5 @@
 import {
+  type Query,
   QueryClient,
   type UseMutationResult,
   type UseQueryResult,
@@ -72,11 +73,18 @@ export function useChange<T = unknown>(stale: readonly string[] = []): UseMutati
 }
 
 /** Refetches every query whose path starts with one of `stale`. */
-export async function invalidatePaths(queries: QueryClient, stale: readonly string[]): Promise<void> {
-  if (stale.length === 0) return;
-  await queries.invalidateQueries({
-    predicate: ({ queryKey: [path] }) => typeof path === 'string' && stale.some((prefix) => path.startsWith(prefix)),
-  });
+export const invalidatePaths = (queries: QueryClient, stale: readonly string[]): Promise<void> =>
+  invalidateWhere(queries, (path) => stale.some((prefix) => path.startsWith(prefix)));
+
+export async function invalidateWhere(queries: QueryClient, isStale: (path: string) => boolean): Promise<void> {
+  const predicate = ({ queryKey: [path] }: Query): boolean => typeof path === 'string' && isStale(path);
+  // A first request that is under way is not sent again, and may be answered with what was before the change.
+  const first = queries
+    .getQueryCache()
+    .findAll({ predicate, fetchStatus: 'fetching' })
+    .filter(({ state }) => state.data === undefined);
+  await queries.invalidateQueries({ predicate });
+  if (first.length > 0) await queries.invalidateQueries({ predicate: (query) => first.includes(query) });
 }
 
 /** Polling interval of data that a stream keeps up to date, for what it does not report and for proxies that close it. */

@@ -1,7 +1,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import type { getDevice } from '../../../src/operations/devices/devices.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
-import { invalidatePaths } from '../api/queries.ts';
+import { invalidateWhere } from '../api/queries.ts';
 import { useStream } from '../live/use-stream.ts';
 import type { Tile } from './dashboard-types.ts';
 
@@ -46,6 +46,6 @@ export function useTileDevices(tiles: readonly Tile[], { enabled }: { enabled: b
         (before) => before && { ...before, device: { ...before.device, ...changes } },
       );
     },
-    onOpen: () => void invalidatePaths(queries, [PATH]),
+    onOpen: () => void invalidateWhere(queries, (path) => ids.some((id) => path === PATH + id)),
   });
 }
