@@ -78,14 +78,14 @@ const IMPORT_GAP_MS: Milliseconds = 600_000;
 /** Simulates the past of a device, of the kind of the `n`-th one, and imports it into its history. Returns the number of reports. */
 export async function importPast(
   api: Api,
-  { registration }: RegisteredDevice,
+  { registration, simulated }: RegisteredDevice,
   { n, pastMs, random }: { n: number; pastMs: Milliseconds; random: () => number },
 ): Promise<number> {
   const path = `/v1/devices/${registration.device_id}`;
   const options = { retryWhenBusy: true, idempotent: true };
   const { device } = (await api.request<{ device: { created_at: string } }>('GET', path, options)).body;
   const to = Date.parse(device.created_at) - IMPORT_GAP_MS;
-  const { simulatePast } = await import('../device/homes/past.ts');
+  const { simulatePast, stateAfter } = await import('../device/homes/past.ts');
   const past = await simulatePast({ from: to - pastMs, to, random, create: (world) => createHomeDevice(world, n) });
   for (let start = 0; start < past.length; start += IMPORTED_AT_ONCE) {
     const reports = past
@@ -93,6 +93,7 @@ export async function importPast(
       .map(({ at, state }) => ({ at: new Date(at).toISOString(), state }));
     await api.request('POST', `${path}/history`, { retryWhenBusy: true, body: { reports } });
   }
+  simulated.continueFrom?.(stateAfter(past));
   return past.length;
 }
 

@@ -170,6 +170,11 @@ describe.runIf(hasChromium())('a device that is added in the console', () => {
     if (isInstalled) {
       paste(program);
       await page.getByText('The device is connected.').waitFor();
+      // What it reports has a chart, which begins with its last hour.
+      await page.getByRole('link', { name: 'Open device' }).click();
+      await page.getByRole('link', { name: 'Chart of brightness' }).click();
+      await page.locator('.plot canvas').waitFor();
+      expect(new URL(page.url()).search).toBe('?property=brightness&range=1h');
     }
     await close();
   });

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { simulatePast } from '../../src/device/homes/past.ts';
+import { simulatePast, stateAfter } from '../../src/device/homes/past.ts';
+import { realEnvironment } from '../../src/device/homes/simulated-device.ts';
 import { createHomeDevice } from '../../src/device/homes/simulated-home.ts';
 import { dayOf } from '../../src/domain/day.ts';
 import { HistoryCompaction } from '../../src/services/history-compaction.ts';
@@ -151,6 +152,14 @@ it('the past of a simulated home has a daily curve, habits of people, and only v
   const [light, lock, climate, sensor, cover] = pasts.map((past) => past.slice(1).map(({ state }) => state));
   const valuesOf = (states: typeof light, name: string) => (states ?? []).flatMap((state) => state[name] ?? []);
   expect(new Set(valuesOf(light, 'on'))).toEqual(new Set([true, false]));
+  const meter = valuesOf(light, 'energy_wh') as number[];
+  expect(meter).toEqual(meter.toSorted((one, other) => one - other));
+  expect(meter.at(-1)).toBeGreaterThan(30);
+  // The registered light goes on counting from there.
+  const now = createHomeDevice({ ...realEnvironment(random), clock: { now: () => to } }, 0);
+  now.continueFrom?.(stateAfter(pasts[0] ?? []));
+  now.tick(36_000);
+  expect(now.state.energy_wh as number).toBeGreaterThan(meter.at(-1) as number);
   expect(new Set(valuesOf(lock, 'locked'))).toEqual(new Set([true, false]));
   expect(new Set(valuesOf(cover, 'position'))).toEqual(new Set([0, 100]));
   expect(new Set(valuesOf(climate, 'target_celsius'))).toEqual(new Set([18, 21]));

@@ -33,6 +33,7 @@ export function targetTitle(
     return `${capital(kind)} ${kind === 'command' ? humanize(subject_name) : subject_name}`;
   }
   if (kind === 'user') return nameOfUser(id);
+  if (kind === 'key') return `API key ${id}`;
   return `${withAcronyms(capital(kind))} ${id.length > 12 ? abbreviateId(id) : id}`.trim();
 }
 

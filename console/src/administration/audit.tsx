@@ -2,6 +2,7 @@ import { useRef } from 'react';
 import { Link, useSearchParams } from 'wouter';
 import { usePagedQuery } from '../api/paged-query.ts';
 import { commandHref } from '../commands/status.tsx';
+import { dashboardHref } from '../dashboards/dashboard-types.ts';
 import { deviceHref } from '../devices/device-name.tsx';
 import { useUserNames } from '../people/user-names.ts';
 import { planHref } from '../plans/plan-display.ts';
@@ -120,6 +121,9 @@ const subjectLinks: Readonly<Record<string, (id: string) => string>> = {
   device: deviceHref,
   command: commandHref,
   plan: planHref,
+  home: (id) => `/homes/${id}`,
+  group: (slug) => `/groups/${slug}`,
+  dashboard: dashboardHref,
 };
 
 /** The target of an action, `device:<id>`, as a link if it has a page. */

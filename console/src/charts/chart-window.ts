@@ -78,9 +78,10 @@ function windowIn(query: URLSearchParams): TimeWindow | null {
   return from >= 0 && to > from ? { from, to } : null;
 }
 
-/** The address of the chart page of a device. */
-export function chartHref(deviceId: string, properties: readonly string[]): string {
+/** The address of the chart page of a device; without a range it shows the last 24 hours. */
+export function chartHref(deviceId: string, properties: readonly string[], range?: RangeName): string {
   const query = new URLSearchParams(properties.map((property) => ['property', property]));
+  if (range !== undefined) query.set('range', range);
   return `/devices/${deviceId}/history?${query}`;
 }
 

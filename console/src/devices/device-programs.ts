@@ -24,13 +24,16 @@ export interface ProgramGuides {
 export const deviceProgram = (language: ProgramLanguage, device: Identity, guides: ProgramGuides): string =>
   programs[language](device, guides);
 
+const HELLO = '{"protocol": "PROTO/3.1", "firmware": "1.0.0"}';
+const FIRST_STATE = '{"state": {"on": false, "brightness": 0}}';
+
 const programs = {
   Shell: (device, { devices: guide }) => {
     const { isTls } = brokerOf(device);
     const listening = '\nsession\ncommand=';
     const program = changed(codeIn(guide, 'sh', '#!/bin/sh'), [
       // The program of the guide reports nothing before its first command.
-      [listening, `\npublish hello '{"protocol": "PROTO/3.1", "firmware": "1.0.0"}'${listening}`],
+      [listening, `\npublish hello '${HELLO}'\npublish state '${FIRST_STATE}'${listening}`],
       ...(isTls ? ([['-p "$PORT"', '-p "$PORT" --tls-use-os-certs']] as const) : []),
     ]);
     return withIdentity(device, 'device.sh', program, 'sh device.sh');

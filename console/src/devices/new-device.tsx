@@ -77,7 +77,8 @@ function FirstHello({ id }: { id: string }) {
 }
 
 const needs: Record<ProgramLanguage, string> = {
-  Shell: 'Needs mosquitto-clients, openssl and jq. Waits 30 seconds for one command and carries it out.',
+  Shell:
+    'Needs mosquitto-clients, openssl and jq. Reports its state, then waits 30 seconds for one command and carries it out.',
   Python: 'Needs the package paho-mqtt, 1.6 or 2 (pip install paho-mqtt). Runs until Ctrl-C.',
   JavaScript:
     'Needs Node.js 22 or newer, and in the same folder: npm install @twinkeep/device. In a checkout of Twinkeep, npm pack -w @twinkeep/device makes a file that npm install accepts.',

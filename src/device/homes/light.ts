@@ -70,6 +70,11 @@ export function simulateLight(world: SimulationEnvironment, name = 'Ceiling ligh
         return applyCommandChange(state, { effect });
       },
     },
+    continueFrom: ({ energy_wh: used }) => {
+      if (typeof used !== 'number') return;
+      energyWh = used;
+      applyChange(state, { energy_wh: used });
+    },
     heartbeat: () => ({ rssi: -Math.round(52 + world.random() * 12) }),
     tick: (elapsedS) => {
       energyWh += (state.power_w * elapsedS) / 3_600;

@@ -19,8 +19,6 @@ interface PastOptions {
 }
 
 const STEP_MS: Milliseconds = 300_000;
-/** The meter of a new device starts at 0. */
-const METER = 'energy_wh';
 const HOUR_MS: Milliseconds = 3_600_000;
 
 /** What people do in a home at an hour of the day, in UTC, with the minutes that it varies by. */
@@ -62,7 +60,7 @@ export async function simulatePast({ from, to, random, create }: PastOptions): P
     pause: async () => {},
     fetchFirmware: () => Promise.reject(new Error('no firmware in the past')),
   });
-  const reports: PastReport[] = [{ at: from, state: withoutMeter(device.state) }];
+  const reports: PastReport[] = [{ at: from, state: structuredClone(device.state) }];
   const due = habitsBetween(device, from, to, random);
   let last = from;
   while (now < to) {
@@ -72,16 +70,14 @@ export async function simulatePast({ from, to, random, create }: PastOptions): P
     const changed = device.tick((now - last) / 1_000) ?? {};
     last = now;
     const state = now === next ? { ...changed, ...(await act(device, due.shift()?.habit)) } : changed;
-    const shown = withoutMeter(state);
-    if (Object.keys(shown).length > 0) reports.push({ at: now, state: shown });
+    if (Object.keys(state).length > 0) reports.push({ at: now, state: structuredClone(state) });
   }
   return reports;
 }
 
-function withoutMeter(state: JsonObject): JsonObject {
-  const { [METER]: _, ...rest } = structuredClone(state);
-  return rest;
-}
+/** The state at the end of the past. */
+export const stateAfter = (past: readonly PastReport[]): JsonObject =>
+  Object.assign({}, ...past.map(({ state }) => state));
 
 function habitsBetween(device: SimulatedDevice, from: EpochMs, to: EpochMs, random: () => number) {
   const own = habits.filter((habit) => isHabitOf(device, habit));

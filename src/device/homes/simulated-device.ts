@@ -27,6 +27,8 @@ export interface SimulatedDevice {
   heartbeat?: () => HeartbeatPayload;
   /** Manual operation without the service, such as opening a door; each returns the changed properties. */
   manualActions?: Record<string, () => JsonObject>;
+  /** Continues what only increases, such as a meter, from a state of its past. */
+  continueFrom?: (past: JsonObject) => void;
   /** Simulates the seconds since the last call; returns the properties to report, or null. */
   tick: (elapsedS: number) => JsonObject | null;
 }

@@ -19,6 +19,8 @@ describe('the target of an audit entry', () => {
     expect(titleOf(`device:${ID}`, 'Lamp')).toBe('Lamp');
     expect(titleOf(`command:${ID}`, 'set_brightness')).toBe('Command set brightness');
     expect(titleOf(`plan:${ID}`, 'Good night')).toBe('Plan Good night');
+    expect(titleOf(`dashboard:${ID}`, 'Hallway')).toBe('Dashboard Hallway');
+    expect(titleOf('key:twk_1234', null)).toBe('API key twk_1234');
     expect(titleOf(`user:${ID}`, null)).toBe('ada@example.com');
     expect(titleOf(`device:${ID}`, null)).toBe('Device …0000abcd');
     expect(titleOf(`ca:${ID}`, null)).toBe('CA …0000abcd');

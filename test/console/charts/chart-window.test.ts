@@ -46,6 +46,7 @@ it('the link to a chart keeps names with any characters', () => {
   const href = chartHref(OWN, ['a&b', 'c\\.d']);
   const query = new URL(href, 'http://console').searchParams;
   expect(viewFrom(OWN, query).series.map(({ property }) => property)).toEqual(['a&b', 'c\\.d']);
+  expect(chartHref(OWN, ['a'], '1h')).toBe(`/devices/${OWN}/history?property=a&range=1h`);
 });
 
 it('a zoom keeps the time at the pointer, and neither it nor a selection is shorter than ten seconds', () => {
