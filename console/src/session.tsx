@@ -32,7 +32,7 @@ export function useSession(): ConsoleSession {
 const problemOf = (thrown: unknown): Problem | null =>
   thrown instanceof Problem && thrown.status !== 401 ? thrown : null;
 
-/** Calls `onSignIn` after a sign-in in another tab, such as next to a wall. Returns what tells the other tabs of one here. */
+/** Calls `onSignIn` after a sign-in in another tab, such as next to a wall. Returns the function that announces one of this tab. */
 function useSignInsElsewhere(onSignIn: () => void): () => void {
   const latest = useRef(onSignIn);
   latest.current = onSignIn;

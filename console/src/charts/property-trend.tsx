@@ -43,7 +43,7 @@ export function PropertyTrend({ deviceId, name, value, points }: PropertyTrendPr
   return (
     <Link
       className="trend"
-      // What was reported for the first time would be a dot at the edge of a day.
+      // A first value would be a dot at the edge of a day.
       href={chartHref(deviceId, properties, points !== undefined && points.length < 2 ? '1h' : undefined)}
       aria-label={`Chart of ${valueName(name)}`}
       title={path === '' ? 'History' : 'Last 24 hours'}

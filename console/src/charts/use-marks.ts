@@ -69,7 +69,7 @@ function timelineQuery(time: ShownTime): URLSearchParams {
   return new URLSearchParams({ from: new Date(Math.floor(from / rounding) * rounding).toISOString() });
 }
 
-function markOf(entry: Timeline['entries'][number]): ChartMark {
+export function markOf(entry: Timeline['entries'][number]): ChartMark {
   const { at, kind, text, device_id, command_id, plan_id } = entry;
   return {
     key: [at, kind, command_id ?? text, device_id].join(' '),

@@ -75,8 +75,8 @@ export function openWidgets(schema: JsonObject): UiSchema {
 }
 
 /**
- * The required parameters that `given` does not have, and with them those that are `writeOnly`: what is asked for before the
- * command can be requested. Null if nothing is missing.
+ * The required parameters that `given` does not have, and with them those that are `writeOnly`, for a form before the
+ * command is requested. Null if nothing is missing.
  */
 export function missingSchemaOf(schema: JsonObject, given: JsonObject): JsonObject | null {
   const required = Array.isArray(schema.required) ? schema.required : [];

@@ -48,7 +48,7 @@ function CommandButton({ tile: { action, params = {} }, device, isOffline }: Com
       <button
         type="button"
         className="button primary tile-button"
-        // Until the manifest is known, it is not known what has to be asked. A device without one refuses the command.
+        // The manifest decides whether a form is needed. A device without one refuses the command.
         disabled={sender.busy || isOffline || manifest.isPending}
         onClick={() => (missing === null ? sender.send(action, params, false) : setAsking(true))}
       >
@@ -84,7 +84,7 @@ function CommandButton({ tile: { action, params = {} }, device, isOffline }: Com
 
 interface ParamDialogProps {
   title: string;
-  /** With the schema of the parameters that are asked for. */
+  /** With the schema of the missing parameters. */
   capability: CapabilityRecord;
   device: DeviceRecord;
   /** Those that the tile has. */
@@ -93,7 +93,7 @@ interface ParamDialogProps {
   onClose(): void;
 }
 
-/** Asks for the parameters that the tile leaves open. Closed when the command was accepted or waits for its confirmation. */
+/** Form for the parameters that the tile leaves open. Closed when the command was accepted or waits for its confirmation. */
 function ParamDialog({ title, capability, device, params, sender, onClose: close }: ParamDialogProps) {
   const [shown] = useState({ capability, commandId: sender.trackedCommandId });
   const isSent = sender.dryRun !== null || (sender.trackedCommandId ?? shown.commandId) !== shown.commandId;

@@ -46,7 +46,7 @@ export function settingsOf(tile: Tile | null): TileSettings {
 interface TileFieldsProps {
   kind: TileKind;
   settings: TileSettings;
-  /** Fields with a check of their own add it here. */
+  /** Fields that have a check add it here. */
   checks: FormChecks;
   onChange(change: Partial<TileSettings>): void;
 }
@@ -228,8 +228,8 @@ function CommandFields({ settings, checks, onChange }: Omit<TileFieldsProps, 'ki
       {capability !== undefined && device.data !== undefined && paramNames(capability).length > 0 && (
         <>
           <p className="quiet small">
-            Required parameters that are left empty, and secret ones, are asked for when the button is pressed.
-            Everybody who can see the dashboard sees what is set here.
+            A form at the press of the button has the required parameters that are left empty, and secret ones.
+            Everybody who can see the dashboard sees the values that are set here.
           </p>
           <Suspense fallback={<Loading what="Loading form" />}>
             <ParamFields

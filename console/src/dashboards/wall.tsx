@@ -46,7 +46,7 @@ export function Wall({ name, tiles, href, readAt, hasFailed }: WallProps) {
       </header>
       {since !== null && (
         <Note tone="warn">
-          <strong>No connection since {clockText(since)}.</strong> What is shown is from then, and is updated when the
+          <strong>No connection since {clockText(since)}.</strong> The values are from then, and are updated when the
           service responds. <Attempt />
         </Note>
       )}

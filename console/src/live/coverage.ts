@@ -1,4 +1,4 @@
-// What a connection to `/ws/state` receives.
+// The updates that a connection to `/ws/state` receives.
 
 /** Kinds of updates, of some devices or of all of them. */
 export interface Coverage {
@@ -28,7 +28,7 @@ export const covers = (whole: Coverage, part: Coverage): boolean =>
   part.kinds.every((kind) => whole.kinds.includes(kind)) &&
   (whole.deviceIds === null || (part.deviceIds?.every((id) => whole.deviceIds?.includes(id)) ?? false));
 
-export const isSame = (one: Coverage, other: Coverage): boolean => covers(one, other) && covers(other, one);
+export const coversSame = (one: Coverage, other: Coverage): boolean => covers(one, other) && covers(other, one);
 
 /** Whether an update belongs to the coverage; its type is its kind with `_update`. */
 export function includes({ kinds, deviceIds }: Coverage, message: unknown): boolean {

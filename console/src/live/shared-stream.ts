@@ -1,7 +1,7 @@
-import { type Coverage, covers, includes, isSame, union } from './coverage.ts';
+import { type Coverage, covers, coversSame, includes, union } from './coverage.ts';
 import type { Stream, StreamParts, StreamState } from './stream.ts';
 
-export interface Subscriber {
+export interface StreamSubscriber {
   coverage: Coverage;
   onMessage(message: unknown): void;
   /** Called when updates begin to arrive, and after an interruption: earlier changes have to be fetched. */
@@ -23,7 +23,7 @@ interface Connection {
 
 /** Subscribers of one page are added one after the other within this time. */
 const CONNECT_MS = 30;
-/** What several answers add to the needs of a page is one replacement. */
+/** Needs that several answers add within this time cause one replacement. */
 const GROW_MS = 300;
 /** A page that opens soon may need what the one before it needed. */
 const SHRINK_MS = 10_000;
@@ -39,7 +39,7 @@ const MAX_HELD = 1_000;
 export class SharedStream {
   readonly #open: Open;
   readonly #onStateChange: (state: StreamState | null) => void;
-  readonly #subscribers = new Map<Subscriber, { isOpen: boolean }>();
+  readonly #subscribers = new Map<StreamSubscriber, { isOpen: boolean }>();
   #active: Connection | null = null;
   #next: Connection | null = null;
   /** Texts that the active connection delivered while messages of its replacement are held. */
@@ -53,7 +53,7 @@ export class SharedStream {
   }
 
   /** Returns the function that ends the subscription. */
-  subscribe(subscriber: Subscriber): () => void {
+  subscribe(subscriber: StreamSubscriber): () => void {
     this.#subscribers.set(subscriber, { isOpen: false });
     queueMicrotask(() => this.#active?.state.status === 'live' && this.#notifyOpen(this.#active));
     this.#adjustIn(GROW_MS);
@@ -77,7 +77,7 @@ export class SharedStream {
 
   #adjustIn(ms: number): void {
     clearTimeout(this.#timer);
-    // What is new must not wait because something else is no longer needed.
+    // A new subscriber must not wait because another one has gone.
     const isUncovered = [...this.#subscribers.values()].some(({ isOpen }) => !isOpen);
     const soon = this.#active === null ? CONNECT_MS : GROW_MS;
     this.#timer = setTimeout(() => this.#adjust(), isUncovered ? Math.min(ms, soon) : ms);
@@ -97,7 +97,7 @@ export class SharedStream {
   #adjustLive(active: Connection): void {
     this.#notifyOpen(active);
     // A replacement that is under way is followed by another one, if it is still needed.
-    if (this.#next === null && !isSame(active.coverage, this.#wanted())) this.#next = this.#connect();
+    if (this.#next === null && !coversSame(active.coverage, this.#wanted())) this.#next = this.#connect();
   }
 
   #connect(): Connection {

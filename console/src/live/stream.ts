@@ -142,7 +142,7 @@ export class Stream {
   #handleLoss(reason: string, isPermanent: boolean): void {
     const { onStateChange } = this.#parts;
     this.#isConnecting = false;
-    // Closed by what was told of the end.
+    // A callback of a flush may have closed it.
     if (this.#isClosed) return;
     if (isPermanent) {
       onStateChange({ status: 'refused', reason });

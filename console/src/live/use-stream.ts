@@ -1,6 +1,6 @@
 import { useEffect, useRef, useSyncExternalStore } from 'react';
 import { scopeFamilies } from './coverage.ts';
-import { SharedStream, type Subscriber } from './shared-stream.ts';
+import { SharedStream, type StreamSubscriber } from './shared-stream.ts';
 import { Stream, type StreamParts, type StreamQuery, type StreamState } from './stream.ts';
 
 // Registry of the open streams: the shared ones of the page, and the connection status.
@@ -43,7 +43,7 @@ const shared = new Map<string, SharedStream>();
 let isSplit = false;
 
 /** Subscribers that need all devices do not share a stream with those of some: it would be flooded. */
-function sharedStream({ coverage }: Subscriber): SharedStream {
+function sharedStream({ coverage }: StreamSubscriber): SharedStream {
   const families = scopeFamilies(coverage.kinds);
   const key = [coverage.deviceIds === null ? 'all' : 'some', ...(isSplit ? families : [])].join(' ');
   const known = shared.get(key);
@@ -96,7 +96,7 @@ export function useStream({ path, query = {}, onMessage, onOpen, enabled = true 
   }, [path, queryText, enabled, split]);
 }
 
-type Callbacks = Pick<Subscriber, 'onMessage' | 'onOpen'>;
+type Callbacks = Pick<StreamSubscriber, 'onMessage' | 'onOpen'>;
 
 function subscribe({ events = 'state', device_id: devices }: StreamQuery, callbacks: Callbacks): () => void {
   const kinds = [events].flat().flatMap((list) => list.split(','));

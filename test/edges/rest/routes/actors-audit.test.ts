@@ -36,11 +36,11 @@ describe('an audit entry of an action', () => {
       at: new Date(service.clock.now()).toISOString(),
       ...{ by: mine.userId, key: null, via: 'rest', action: 'createHome', subject: `home:${made.body.id}` },
       ...{ outcome: 'done', request_id: made.headers.get('x-request-id') },
-      ...{ address: '127.0.0.1', client: 'node', count: 1, subject_name: null },
+      ...{ address: '127.0.0.1', client: 'node', count: 1, subject_name: 'Cabin' },
     });
   });
 
-  it('has the name of the device, command or plan, and never one of another tenant', async () => {
+  it('has the name of its subject while that exists, and never one of another tenant', async () => {
     const { device_id: id } = await mine.register({ name: 'Lamp' });
     await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' });
     const nameOf = async (query: string) => (await entries(query))[0]?.subject_name;
@@ -48,6 +48,12 @@ describe('an audit entry of an action', () => {
     expect(await nameOf('?action=registerDevice')).toBe('Lamp');
     await mine.call('PATCH', `/devices/${id}`, { name: 'Desk lamp' });
     expect(await nameOf('?action=registerDevice')).toBe('Desk lamp');
+    const { body: board } = await mine.call('POST', '/dashboards', { name: 'Hallway' });
+    await mine.call('POST', '/groups', { slug: 'upstairs', name: 'First floor' });
+    expect(await nameOf('?action=createDashboard')).toBe('Hallway');
+    expect(await nameOf('?subject=group:upstairs')).toBe('First floor');
+    await mine.call('DELETE', `/dashboards/${board.dashboard.id}`);
+    expect(await nameOf('?action=createDashboard')).toBeNull();
     const other = await makeTestTenant(service);
     const foreign = await other.register({ name: 'Secret lamp' });
     const { device_id: unnamed } = await other.register();
