@@ -1,6 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
+import { accessibility } from '../support/console-page.ts';
 import { startService, type TestService } from '../support/service.ts';
 
 type Owner = Awaited<ReturnType<TestService['owner']>>;
@@ -83,6 +84,15 @@ describe.runIf(hasChromium())('GraphiQL, in a browser', () => {
       )
       .toContain(text);
   }
+
+  it('has no violations of WCAG 2.2 A and AA that axe finds, in both themes', () =>
+    look(async () => {
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme });
+        expect(await accessibility(page)).toEqual([]);
+      }
+      await page.emulateMedia({ colorScheme: null });
+    }));
 
   it('runs queries and subscriptions with a token, and shows the schema', async () => {
     const owner = await at.owner();
