@@ -36,7 +36,7 @@ it('parameters of a button can be left open, except that secret ones are always'
   });
 });
 
-it('a button asks for required parameters that it does not have, and for secret ones with them', () => {
+it('the form of a button has the required parameters that it lacks, and secret ones with them', () => {
   const asked = (given: object) => {
     const schema = missingSchemaOf(dimming, given as never);
     return schema === null ? null : [Object.keys(schema.properties as object), schema.required];

@@ -93,7 +93,7 @@ describe('a stream that subscribers share', () => {
     expect([one.counts.opens, other.counts.opens]).toEqual([1, 1]);
   });
 
-  it('opens no other connection for a subscriber that it covers, and tells it that updates arrive', async () => {
+  it('opens no other connection for a subscriber that it covers, which fetches when updates arrive', async () => {
     subscribe(['state', 'command'], ['a', 'b']);
     start();
     const later = subscribe(['command'], ['b']);
@@ -160,7 +160,7 @@ describe('a stream that subscribers share', () => {
     expect(opened).toHaveLength(2);
   });
 
-  it('after an interruption tells everybody to fetch, and asks for what is needed by then', () => {
+  it('has all subscribers fetch after an interruption, and covers those that came in the meantime', () => {
     const one = subscribe(['state'], ['a']);
     start();
     last().lose();
