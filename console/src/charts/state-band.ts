@@ -7,6 +7,9 @@ import type { ShownState, StateSegment } from './points.ts';
 export const stateName = (state: ShownState): string =>
   state === null ? 'other' : typeof state === 'boolean' ? (state ? 'yes' : 'no') : state;
 
+/** A text may have another value in each report, and a page is open for days. */
+const MAX_KNOWN = 100;
+
 /** States in the order in which they appear, `false` without a colour; their colours stay the same as time goes on. */
 export class StateColours {
   readonly #numbers = new Map<ShownState, number>();
@@ -19,8 +22,9 @@ export class StateColours {
     return known;
   }
 
-  /** Gives the states of these segments their colours. */
+  /** Gives the states of these segments their colours. Of more than `MAX_KNOWN` those that are no longer shown are dropped. */
   add(segments: readonly StateSegment[]): this {
+    if (this.#numbers.size > MAX_KNOWN) this.#numbers.clear();
     for (const { shares } of segments) for (const { state } of shares) this.numberOf(state);
     return this;
   }
