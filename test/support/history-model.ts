@@ -22,10 +22,11 @@ export class ReportingDevice {
   #commit: ActorCommit;
   #sequence = 0;
 
-  constructor(store: Store, tenantId = newId()) {
+  /** `registeredAt`: samples from before it are imported. */
+  constructor(store: Store, tenantId = newId(), registeredAt = 1_000) {
     this.#store = store;
     this.tenantId = tenantId;
-    this.#commit = deviceCommit({ id: this.id, tenantId });
+    this.#commit = deviceCommit({ id: this.id, tenantId, columns: { created_at: registeredAt } });
   }
 
   async register(): Promise<void> {

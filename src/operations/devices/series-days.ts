@@ -100,7 +100,7 @@ interface Unmerged {
   pending: readonly Sample[];
 }
 
-/** By day, up to the last one of the range. */
+/** By day, up to the last one of the range. An import may have samples of any earlier day. */
 function unmergedOf(
   { rows, reported, pending }: Unmerged,
   { from, to, withoutEarlier }: SeriesRange,
@@ -111,14 +111,15 @@ function unmergedOf(
     byDay.set(day, known);
     return known;
   };
+  const isRead = (day: number): boolean => day <= to && (day >= from || !withoutEarlier);
   for (const part of rows.parts) on(part.day).parts.push(part);
   for (const one of reported) {
     const day = dayOf(one.sample.time);
-    if (day <= to) on(day).reported.push(one);
+    if (isRead(day)) on(day).reported.push(one);
   }
   for (const sample of pending) {
     const day = dayOf(sample.time);
-    if (day <= to && (day >= from || !withoutEarlier)) on(day).pending.push(sample);
+    if (isRead(day)) on(day).pending.push(sample);
   }
   return byDay;
 }

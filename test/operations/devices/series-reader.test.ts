@@ -132,6 +132,22 @@ it('reads nothing of earlier days if the value before the range is not needed', 
   ]);
 });
 
+it('takes the value before a range from its first days alone, whatever was imported for earlier ones', async () => {
+  const store = openMemoryStore(new MemoryDatabase());
+  const device = new ReportingDevice(store, undefined, START + 9 * DAY);
+  const compaction = compactionOf(store, testClock(START + 9 * DAY));
+  await device.register();
+  const importAt = (time: number, level: number) => device.report(START + 9 * DAY, { time, values: { level } });
+  await importAt(START + DAY, 1);
+  await importAt(START + 3 * DAY, 1);
+  compaction.recordImport(device.id, device.tenantId);
+  await compaction.compactBusy();
+  await importAt(START, 0);
+  const { id: deviceId, tenantId } = device;
+  const range = { tenantId, deviceId, property: 'level', from: START + 2 * DAY, to: START + 4 * DAY };
+  expect(await readSamples({ store }, range, 100)).toMatchObject({ value: { samples: [{ value: 1 }], before: 1 } });
+});
+
 it('keeps no more samples of a day than an answer has, and does not divide those with the same time', async () => {
   const samples = Array.from({ length: 10_000 }, (_, n) => {
     const time = START + Math.floor(n / 3);
