@@ -58,13 +58,11 @@ it('ends the body of a client that takes nothing for a minute, and of none that 
   await until(() => response.writableNeedDrain);
   vi.advanceTimersByTime(IDLE_MS - 1);
   expect([response.destroyed, isOpen]).toEqual([false, true]);
-  let taken = 0;
-  socket.on('data', ({ length }) => {
-    taken += length;
-    if (taken > 8 * MIB.length) socket.pause();
-  });
-  socket.resume();
-  await until(() => socket.isPaused());
+  // The operating system holds some megabytes, of which the client may take many before the server can write again.
+  const isWritten = once(response, 'drain');
+  socket.on('data', () => {}).resume();
+  await isWritten;
+  socket.pause();
   await until(() => response.writableNeedDrain);
   vi.advanceTimersByTime(IDLE_MS - 1);
   expect([response.destroyed, isOpen]).toEqual([false, true]);
