@@ -62,6 +62,11 @@ export function packValues<T extends Json>(values: readonly T[]): PackedValues {
 
 const TOO_SHORT = 'a column of a history segment is too short';
 
+/** Throws if the columns that have an item for each sample or bucket are not of the same length. */
+export function expectSameLength(first: readonly unknown[], ...others: readonly (readonly unknown[])[]): void {
+  if (others.some(({ length }) => length !== first.length)) throw new Error(TOO_SHORT);
+}
+
 /** Reads the values of a column in their order, without an array of them. */
 export class ColumnReader<T extends Json> {
   /** Differences, values or indexes. */

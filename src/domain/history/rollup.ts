@@ -1,6 +1,15 @@
 import type { EpochMs, Milliseconds } from '../values.ts';
 import { type Bucket, NO_STATES, type NumberSummary, type StateTime } from './bucket.ts';
-import { ColumnReader, compress, decompress, packNumbers, packTimes, packValues, TimeReader } from './columns.ts';
+import {
+  ColumnReader,
+  compress,
+  decompress,
+  expectSameLength,
+  packNumbers,
+  packTimes,
+  packValues,
+  TimeReader,
+} from './columns.ts';
 import type { SampleValue } from './sample.ts';
 
 /** The steps whose roll-ups are stored. */
@@ -65,6 +74,7 @@ export function forEachBucket(
 ): void {
   const columns = decompress<RollupColumns>(bytes);
   const { c: counts, h: heads, n: numberCounts = counts, s: states } = columns;
+  expectSameLength(columns.i, counts, numberCounts);
   const indexes = new TimeReader(columns.i);
   const lows = new ColumnReader<number>(columns.lo);
   const highs = new ColumnReader<number>(columns.hi);

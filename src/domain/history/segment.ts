@@ -1,4 +1,4 @@
-import { ColumnReader, compress, decompress, packTimes, packValues, TimeReader } from './columns.ts';
+import { ColumnReader, compress, decompress, expectSameLength, packTimes, packValues, TimeReader } from './columns.ts';
 import { bySampleOrder, type Sample, type SampleValue } from './sample.ts';
 
 /** The columns of a segment: times, received minus own time, differences of sequence numbers, values. */
@@ -27,6 +27,7 @@ export const decodeSegment = (bytes: Uint8Array): Sample[] => [...samplesIn(byte
 /** The same one by one, without a list of them, which takes ten times as much memory as the columns. */
 export function* samplesIn(bytes: Uint8Array): Generator<Sample> {
   const { t, r: delays, s, v } = decompress<SegmentColumns>(bytes);
+  expectSameLength(t, delays, s);
   const times = new TimeReader(t);
   const sequences = new TimeReader(s);
   const values = new ColumnReader<SampleValue>(v);

@@ -7,8 +7,10 @@ import {
   type NumberSummary,
   rollUp,
 } from '../../../src/domain/history/bucket.ts';
-import { decodeRollup, encodeRollup } from '../../../src/domain/history/rollup.ts';
-import type { SampleValue } from '../../../src/domain/history/sample.ts';
+import { compress, decompress } from '../../../src/domain/history/columns.ts';
+import { decodeRollup, encodeRollup, forEachBucket } from '../../../src/domain/history/rollup.ts';
+import type { Sample, SampleValue } from '../../../src/domain/history/sample.ts';
+import { decodeSegment, encodeSegment } from '../../../src/domain/history/segment.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -52,4 +54,42 @@ it('intervals with many states name fewer each, and keep the time of all', () =>
     expect(bucket).toEqual({ ...buckets[n], states: undefined });
   }
   expect(limitStates(buckets, 1).map(({ states }) => states.length)).toEqual(Array.from({ length: 10 }, () => 2));
+});
+
+const mixed: SampleValue[] = [1.5, 'on', 'on', 2, 7, true, 1, 1, 1];
+
+it('the buckets of a stored day are visited as one object, and listed as several', async () => {
+  const buckets = rollUp(samplesOf(mixed, 20_000), MINUTE);
+  const body = await encodeRollup(START, MINUTE, buckets);
+  const visited: unknown[] = [];
+  const objects = new Set<object>();
+  forEachBucket(body, START, MINUTE, (bucket) => {
+    visited.push(structuredClone(bucket));
+    objects.add(bucket);
+  });
+  expect(visited).toEqual(buckets);
+  expect(objects.size).toBe(1);
+  expect(decodeRollup(body, START, MINUTE)).toEqual(buckets);
+});
+
+it('a column that is too short is an error, so that no sample or bucket is left out or has no value', async () => {
+  const samples = samplesOf(mixed, 20_000);
+  const bodies: [body: Uint8Array, read: (body: Uint8Array) => unknown, columns: string[]][] = [
+    [await encodeSegment(samples as Sample[]), decodeSegment, ['t', 'r', 's', 'v']],
+    [
+      await encodeRollup(START, MINUTE, rollUp(samples, MINUTE)),
+      (body) => decodeRollup(body, START, MINUTE),
+      ['i', 'c', 'n', 'lo', 'hi', 'su', 'la'],
+    ],
+  ];
+  for (const [body, read, names] of bodies) {
+    for (const name of names) {
+      const columns = decompress<Record<string, unknown>>(body);
+      const column = columns[name] as number[] | { d?: number[]; n?: number[]; i?: number[] };
+      const items = Array.isArray(column) ? column : (column.d ?? column.n ?? column.i);
+      items?.pop();
+      const short = await compress(columns);
+      expect(() => read(short), name).toThrow('too short');
+    }
+  }
 });

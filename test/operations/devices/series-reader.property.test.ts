@@ -167,6 +167,6 @@ it('reads the samples of each range, the value before it, and an export of it, a
       }
     },
   );
-  await fc.assert(walk, runs(40));
+  await fc.assert(walk, runs(25));
   expectReached(() => expect(Math.min(...Object.values(reached)), JSON.stringify(reached)).toBeGreaterThan(0));
 });
