@@ -8,6 +8,9 @@ import { parseArgs } from 'node:util';
  * gate runs them with one fixed seed. Stops at the first seed that fails and prints the command that repeats it.
  */
 
+/** Of a test, also while it searches for the smallest input that fails. */
+const TIME_LIMIT_MS = 300_000;
+
 const { values, positionals } = parseArgs({
   options: { rounds: { type: 'string', default: '1' } },
   allowPositionals: true,
@@ -24,7 +27,8 @@ for (let round = 1; round <= rounds; round += 1) {
   console.log(`round ${round} of ${rounds}: SEED=${seed}, ${files.length} files`);
   const { status } = spawnSync(
     process.execPath,
-    ['node_modules/vitest/vitest.mjs', 'run', '--reporter=dot', ...files],
+    // Ten times as many runs as in a gate.
+    ['node_modules/vitest/vitest.mjs', 'run', '--reporter=dot', `--testTimeout=${TIME_LIMIT_MS}`, ...files],
     {
       stdio: 'inherit',
       env: { ...process.env, SEED: seed },
