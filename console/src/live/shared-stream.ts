@@ -42,7 +42,7 @@ export class SharedStream {
   readonly #subscribers = new Map<StreamSubscriber, { isOpen: boolean }>();
   #active: Connection | null = null;
   #next: Connection | null = null;
-  /** Texts that the active connection delivered while messages of its replacement are held. */
+  /** Texts that the active connection delivered since its replacement began to connect: that may receive them too. */
   readonly #delivered = new Set<string>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #flushTimer: ReturnType<typeof setTimeout> | undefined;
@@ -65,6 +65,14 @@ export class SharedStream {
 
   retry(): void {
     for (const one of [this.#active, this.#next]) one?.stream.retry();
+  }
+
+  /** Closes the connections at once, such as those of a session that is over. A later subscriber opens another one. */
+  reset(): void {
+    clearTimeout(this.#timer);
+    this.#closeAll();
+    this.#expectFetch();
+    this.#onStateChange(null);
   }
 
   sizes(): { subscribers: number; held: number; delivered: number } {
@@ -121,12 +129,18 @@ export class SharedStream {
 
   #receive(from: Connection, message: unknown, text: string): void {
     if (from === this.#active) {
-      if ((this.#next?.held ?? null) !== null) this.#delivered.add(text);
+      if (this.#next !== null) this.#remember(text);
       this.#deliver(message);
     } else if (from.held !== null) {
       from.held.push({ message, text });
-      if (from.held.length > MAX_HELD || this.#delivered.size > MAX_HELD) this.#replace(from);
+      if (from.held.length > MAX_HELD) this.#replace(from, false);
     }
+  }
+
+  #remember(text: string): void {
+    this.#delivered.add(text);
+    const [oldest] = this.#delivered;
+    if (this.#delivered.size > MAX_HELD) this.#delivered.delete(oldest as string);
   }
 
   #deliver(message: unknown): void {
@@ -143,15 +157,18 @@ export class SharedStream {
     }
     const active = this.#active;
     if (connection !== this.#next || active === null) return;
-    connection.held = [];
-    this.#flushTimer = setTimeout(() => this.#replace(connection), FLUSH_MS);
-    active.stream.flush(() => this.#replace(connection));
+    const held: Connection['held'] = [];
+    connection.held = held;
+    const replace = (isFlushed: boolean) => connection.held === held && this.#replace(connection, isFlushed);
+    this.#flushTimer = setTimeout(() => replace(false), FLUSH_MS);
+    active.stream.flush(replace);
   }
 
-  /** The replacement becomes the connection. */
-  #replace(next: Connection): void {
+  /** The replacement becomes the connection. If the one before is not flushed, its last updates may be missing. */
+  #replace(next: Connection, isFlushed: boolean): void {
     if (this.#next !== next || next.held === null) return;
     clearTimeout(this.#flushTimer);
+    if (!isFlushed) this.#expectFetch();
     const { held } = next;
     const known = new Set(this.#delivered);
     this.#delivered.clear();
@@ -177,10 +194,21 @@ export class SharedStream {
     connection.state = state;
     const isOver = state.status === 'lost' || state.status === 'refused';
     if (connection === this.#active && isOver) {
-      for (const entry of this.#subscribers.values()) entry.isOpen = false;
+      this.#expectFetch();
       this.#drop(this.#next);
     }
+    // Its next attempt receives nothing of now, and waits for another flush.
+    if (connection === this.#next && isOver) {
+      clearTimeout(this.#flushTimer);
+      connection.held = null;
+      this.#delivered.clear();
+    }
     this.#report();
+  }
+
+  /** All subscribers fetch as soon as the updates arrive again. */
+  #expectFetch(): void {
+    for (const entry of this.#subscribers.values()) entry.isOpen = false;
   }
 
   /** The state of the active connection; also that its replacement was refused or is delayed. */

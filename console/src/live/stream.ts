@@ -44,7 +44,7 @@ export class Stream {
   #pingTimer: ReturnType<typeof setInterval> | undefined;
   #lastMessageAt = 0;
   /** Pings of the socket without an answer, oldest first: what is called when it arrives. */
-  #pings: (() => void)[] = [];
+  #pings: ((isAnswered: boolean) => void)[] = [];
 
   /** Connects immediately. */
   constructor(parts: StreamParts) {
@@ -58,10 +58,10 @@ export class Stream {
     if (!this.#isClosed && this.#failures > 0) void this.#connect();
   };
 
-  /** Calls `onFlushed` when the service has sent what it had to send until now, or when the connection has ended. */
-  flush(onFlushed: () => void): void {
+  /** Calls `onFlushed` when everything sent until now has arrived, or with `false` when the connection ends before. */
+  flush(onFlushed: (isComplete: boolean) => void): void {
     if (this.#socket?.readyState === WebSocket.OPEN) this.#ping(this.#socket, onFlushed);
-    else onFlushed();
+    else onFlushed(false);
   }
 
   close(): void {
@@ -98,7 +98,7 @@ export class Stream {
       ended = true;
       clearInterval(this.#pingTimer);
       socket.close();
-      for (const onAnswer of this.#pings.splice(0)) onAnswer();
+      for (const onAnswer of this.#pings.splice(0)) onAnswer(false);
       this.#handleLoss(reason, isPermanent);
     };
     socket.onopen = () => this.#startPings(socket, end);
@@ -109,7 +109,7 @@ export class Stream {
         isLive = true;
         this.#goLive();
       }
-      if (data === 'pong') this.#pings.shift()?.();
+      if (data === 'pong') this.#pings.shift()?.(true);
       else this.#parts.onMessage(JSON.parse(`${data}`), `${data}`);
     };
     socket.onclose = ({ code, reason }) => {
@@ -128,7 +128,7 @@ export class Stream {
     }, PING_MS);
   }
 
-  #ping(socket: WebSocket, onAnswer: () => void = () => {}): void {
+  #ping(socket: WebSocket, onAnswer: (isAnswered: boolean) => void = () => {}): void {
     socket.send('ping');
     this.#pings.push(onAnswer);
   }

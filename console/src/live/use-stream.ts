@@ -1,4 +1,5 @@
 import { useEffect, useRef, useSyncExternalStore } from 'react';
+import { subscribeToSignOut } from '../api/client.ts';
 import { scopeFamilies } from './coverage.ts';
 import { SharedStream, type StreamSubscriber } from './shared-stream.ts';
 import { Stream, type StreamParts, type StreamQuery, type StreamState } from './stream.ts';
@@ -41,6 +42,12 @@ const shared = new Map<string, SharedStream>();
  * need the same scopes share one.
  */
 let isSplit = false;
+
+// The next user of the page receives nothing of the session that is over, and may have other scopes.
+subscribeToSignOut(() => {
+  isSplit = false;
+  for (const stream of shared.values()) stream.reset();
+});
 
 /** Subscribers that need all devices do not share a stream with those of some: it would be flooded. */
 function sharedStream({ coverage }: StreamSubscriber): SharedStream {

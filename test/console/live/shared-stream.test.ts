@@ -10,7 +10,7 @@ class FakeConnection {
   readonly #parts: Parts;
   covered: Coverage | null = null;
   isClosed = false;
-  flushed: (() => void) | null = null;
+  flushed: ((isComplete: boolean) => void) | null = null;
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -31,7 +31,7 @@ class FakeConnection {
   }
 
   retry = (): void => {};
-  flush = (onFlushed: () => void): void => {
+  flush = (onFlushed: (isComplete: boolean) => void): void => {
     this.flushed = onFlushed;
   };
   close = (): void => {
@@ -118,12 +118,93 @@ describe('a stream that subscribers share', () => {
     before.receive(state('a', true));
     expect(one.received).toEqual([state('a', false), state('a', true)]);
     expect(other.received).toEqual([]);
-    before.flushed?.();
+    before.flushed?.(true);
     expect(before.isClosed).toBe(true);
     expect(one.received).toHaveLength(2);
     expect(other.received).toEqual([state('b', true)]);
     expect([one.counts.opens, other.counts.opens]).toEqual([1, 1]);
     expect(stream.sizes()).toEqual({ subscribers: 2, held: 0, delivered: 0 });
+  });
+
+  it('delivers once what the first connection had before the first message of its replacement', () => {
+    const one = subscribe(['state'], ['a']);
+    start();
+    subscribe(['state'], ['b']);
+    vi.advanceTimersByTime(1_000);
+    opened[0]?.receive(state('a'));
+    last().goLive();
+    last().receive(state('a'));
+    opened[0]?.flushed?.(true);
+    expect(one.received).toEqual([state('a')]);
+    expect(one.counts.opens).toBe(1);
+  });
+
+  it('has all subscribers fetch if the first connection ends, or does not answer, before it is flushed', () => {
+    const one = subscribe(['state'], ['a']);
+    start();
+    for (const [id, opens] of [
+      ['b', 2],
+      ['c', 3],
+    ] as const) {
+      const before = last();
+      subscribe(['state'], [id]);
+      vi.advanceTimersByTime(1_000);
+      last().goLive();
+      if (id === 'b') before.flushed?.(false);
+      else vi.advanceTimersByTime(5_000);
+      expect(before.isClosed).toBe(true);
+      expect(one.counts.opens).toBe(opens);
+    }
+  });
+
+  it('keeps the first connection if its replacement is lost before that is flushed', () => {
+    const one = subscribe(['state'], ['a']);
+    start();
+    const other = subscribe(['state'], ['b']);
+    vi.advanceTimersByTime(1_000);
+    const [before, next] = opened as [FakeConnection, FakeConnection];
+    next.goLive();
+    const early = before.flushed;
+    next.receive(state('a', false));
+    next.lose();
+    early?.(true);
+    vi.advanceTimersByTime(5_000);
+    expect([before.isClosed, other.counts.opens]).toEqual([false, 0]);
+    before.receive(state('a', false));
+    next.goLive();
+    early?.(true);
+    expect(before.isClosed).toBe(false);
+    before.flushed?.(true);
+    expect([before.isClosed, one.counts.opens, other.counts.opens]).toEqual([true, 1, 1]);
+    expect(one.received).toEqual([state('a', false)]);
+  });
+
+  it('remembers no more than a thousand updates while its replacement connects', () => {
+    const one = subscribe(['state'], ['a']);
+    start();
+    subscribe(['state'], ['b']);
+    vi.advanceTimersByTime(1_000);
+    for (let n = 0; n < 3_000; n += 1) opened[0]?.receive({ ...state('a'), timestamp: n });
+    expect(stream.sizes().delivered).toBe(1_000);
+    expect(one.received).toHaveLength(3_000);
+    last().lose();
+    expect(stream.sizes().delivered).toBe(0);
+  });
+
+  it('ends at once with the session, and connects again for a subscriber of the next one', () => {
+    const one = subscribe(['state'], ['a']);
+    start();
+    stream.reset();
+    expect(last().isClosed).toBe(true);
+    expect(states.at(-1)).toBeNull();
+    one.end();
+    const next = subscribe(['state'], ['b']);
+    start();
+    expect(opened).toHaveLength(2);
+    expect(last().covered?.deviceIds).toEqual(['b']);
+    last().receive(state('a'));
+    last().receive(state('b'));
+    expect([one.received, next.received]).toEqual([[], [state('b')]]);
   });
 
   it('is replaced although the connection before does not answer, and holds no more than a thousand updates', () => {
@@ -183,7 +264,7 @@ describe('a stream that subscribers share', () => {
     vi.advanceTimersByTime(10_000);
     expect(opened).toHaveLength(2);
     last().goLive();
-    opened[0]?.flushed?.();
+    opened[0]?.flushed?.(true);
     expect(last().covered?.deviceIds).toEqual(['a']);
     one.end();
     vi.advanceTimersByTime(2_000);

@@ -132,21 +132,19 @@ describe('an open page while the service does not respond', () => {
     const [socket] = FakeSocket.all as [FakeSocket];
     socket.readyState = FakeSocket.OPEN;
     socket.onopen();
-    let flushes = 0;
-    const count = () => {
-      flushes += 1;
-    };
-    stream.flush(count);
+    const flushes: boolean[] = [];
+    const record = (isComplete: boolean) => void flushes.push(isComplete);
+    stream.flush(record);
     // The answer to the first ping.
     socket.onmessage({ data: 'pong' });
-    expect(flushes).toBe(0);
+    expect(flushes).toEqual([]);
     socket.onmessage({ data: 'pong' });
-    expect(flushes).toBe(1);
-    stream.flush(count);
+    expect(flushes).toEqual([true]);
+    stream.flush(record);
     socket.close();
-    expect(flushes).toBe(2);
-    stream.flush(count);
-    expect(flushes).toBe(3);
+    expect(flushes).toEqual([true, false]);
+    stream.flush(record);
+    expect(flushes).toEqual([true, false, false]);
     stream.close();
   });
 });
