@@ -324,7 +324,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     const [registered] = await actors.load('device', [device_id]);
     if (registered === undefined) throw new Error('the device is not stored');
     const { tenantId, machineVersion, value, context } = registered;
-    const columns = { home_id: rich.homeId, created_at: Date.now() };
+    const columns = { home_id: rich.homeId, created_at: at.clock.now() };
     const copies = Array.from({ length: NUMBER - 1 }, (_, index) => {
       const id = newId();
       const fixed = { ...context, id, name: `Lamp ${index + 1}` };
