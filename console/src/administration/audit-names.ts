@@ -22,6 +22,9 @@ const withAcronyms = (title: string): string => title.replace(/\b(?:api|ca|ws)\b
 /** `commandDevice` → `Command device`, `createApiKey` → `Create API key`. */
 export const actionTitle = (action: string): string => withAcronyms(sentenceCase(action));
 
+/** `ca` → `CA`, `firmware-key` → `Firmware key`. */
+const kindTitle = (kind: string): string => withAcronyms(capital(kind.replaceAll('-', ' ')));
+
 /** The target of an action, `device:<id>`, as a text: the device's name, or its kind with the end of its id. */
 export function targetTitle(
   { subject, subject_name }: Pick<AuditListEntry, 'subject' | 'subject_name'>,
@@ -30,11 +33,11 @@ export function targetTitle(
   const [kind = '', id = ''] = subject.split(/:(.*)/s);
   if (subject_name !== null) {
     if (kind === 'device') return subject_name;
-    return `${capital(kind)} ${kind === 'command' ? humanize(subject_name) : subject_name}`;
+    return `${kindTitle(kind)} ${kind === 'command' ? humanize(subject_name) : subject_name}`;
   }
   if (kind === 'user') return nameOfUser(id);
   if (kind === 'key') return `API key ${id}`;
-  return `${withAcronyms(capital(kind))} ${id.length > 12 ? abbreviateId(id) : id}`.trim();
+  return `${kindTitle(kind)} ${id.length > 12 ? abbreviateId(id) : id}`.trim();
 }
 
 /**

@@ -31,7 +31,7 @@ const entry = z
     }),
     subject_name: z.string().nullable().meta({
       description:
-        "The current name of the subject: a device's name or type, a command's action, or the name of a plan, home, room, group or dashboard; otherwise null",
+        "The current name of the subject: a device's name or type, a command's action, the device type and version of a firmware release, or the name of a plan, home, room, group, dashboard, device CA or firmware key; otherwise null",
     }),
   })
   .meta({ id: 'AuditEntry' });

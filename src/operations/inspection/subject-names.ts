@@ -11,8 +11,8 @@ const ofActors =
   (store: Store, tenantId: Uuid, ids: readonly string[]): Promise<Names> =>
     store.inspection.names(tenantId, kind, ids.filter(isUuid));
 
-/** A page of dashboards without tiles; those that are older have no name. */
-const MAX_DASHBOARDS = 200;
+/** A page of dashboards without tiles, or of firmware releases; those that are older have no name. */
+const MAX_LISTED = 200;
 
 /** One query each, which activates no actor. */
 const namesOf: Readonly<Record<string, (store: Store, tenantId: Uuid, ids: readonly string[]) => Promise<Names>>> = {
@@ -26,12 +26,21 @@ const namesOf: Readonly<Record<string, (store: Store, tenantId: Uuid, ids: reado
   group: async (store, tenantId, slugs) =>
     (await store.records.groups(tenantId, slugs.length, undefined, slugs)).items.map(({ slug, name }) => [slug, name]),
   dashboard: async (store, tenantId) =>
-    (await store.dashboards.list(tenantId, null, MAX_DASHBOARDS)).items.map(({ id, name }) => [id, name]),
+    (await store.dashboards.list(tenantId, null, MAX_LISTED)).items.map(({ id, name }) => [id, name]),
+  ca: async (store, tenantId) => (await store.deviceCas.list(tenantId)).map(({ id, name }) => [id, name]),
+  firmware: async (store, tenantId) =>
+    (await store.firmware.list(tenantId, {}, MAX_LISTED)).items.map((one) => [
+      one.id,
+      `${one.deviceType} ${one.version}`,
+    ]),
+  'firmware-key': async (store, tenantId) =>
+    (await store.firmwareSigning.find(tenantId)).keys.map(({ keyId, name }) => [keyId, name]),
 };
 
 /**
  * Names of audited subjects such as `device:<id>`: a device's name or type, a command's action, and the names of plans, homes,
- * rooms, groups and dashboards that still exist. A refused request may name one of another tenant, whose name is left out.
+ * rooms, groups, dashboards, device CAs, firmware releases and firmware keys that still exist. A memory has no name, and its text is
+ * not for every reader of the audit. A refused request may name one of another tenant, whose name is left out.
  */
 export async function subjectNames(
   { store }: Pick<Services, 'store'>,

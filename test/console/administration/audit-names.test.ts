@@ -20,6 +20,8 @@ describe('the target of an audit entry', () => {
     expect(titleOf(`command:${ID}`, 'set_brightness')).toBe('Command set brightness');
     expect(titleOf(`plan:${ID}`, 'Good night')).toBe('Plan Good night');
     expect(titleOf(`dashboard:${ID}`, 'Hallway')).toBe('Dashboard Hallway');
+    expect(titleOf(`ca:${ID}`, 'Plant 1')).toBe('CA Plant 1');
+    expect(titleOf('firmware-key:abc', 'Release')).toBe('Firmware key Release');
     expect(titleOf('key:twk_1234', null)).toBe('API key twk_1234');
     expect(titleOf(`user:${ID}`, null)).toBe('ada@example.com');
     expect(titleOf(`device:${ID}`, null)).toBe('Device …0000abcd');

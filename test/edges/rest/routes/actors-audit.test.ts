@@ -3,7 +3,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { routes } from '../../../../src/edges/rest/routes.ts';
 import { StoreUnavailable } from '../../../../src/store/contract.ts';
 import { browserAt } from '../../../support/browser.ts';
+import { around, issue, makeAuthority } from '../../../support/certificates.ts';
 import { eventually } from '../../../support/clock.ts';
+import { firmwareTestKey } from '../../../support/firmware-key.ts';
 import type { CallOptions, CallResult, HttpService } from '../../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../../support/test-tenant.ts';
 
@@ -63,6 +65,28 @@ describe('an audit entry of an action', () => {
     const refused = await refusals(2);
     expect(refused.map(({ subject }: { subject: string }) => subject)).toContain(`device:${foreign.device_id}`);
     for (const { subject_name } of refused) expect(subject_name).toBeNull();
+  });
+
+  it('has the names of device CAs, firmware releases and firmware keys', async () => {
+    const authority = makeAuthority(around(service.clock.now()));
+    const { body: proof } = await mine.call('POST', '/cas/verifications');
+    const ca = await mine.call('POST', '/cas', {
+      ...{ name: 'Plant 1', certificate: authority.pem },
+      verification_certificate: issue(authority, proof.verification_code).pem,
+    });
+    const release = await mine.call('POST', '/firmware/release', { device_type: 'smart_light', version: '1.2.0' });
+    const key = await mine.call('POST', '/firmware/signing/keys', {
+      ...{ name: 'Build server', public_key: firmwareTestKey().publicKey },
+    });
+    expect([ca.status, release.status, key.status]).toEqual([201, 201, 201]);
+    const names = Object.fromEntries(
+      (await entries()).map((one: { action: string; subject_name: string }) => [one.action, one.subject_name]),
+    );
+    expect(names).toMatchObject({
+      registerCa: 'Plant 1',
+      createRelease: 'smart_light 1.2.0',
+      addFirmwareKey: 'Build server',
+    });
   });
 
   it('on an actor comes from its journal, in the same form', async () => {
