@@ -10,6 +10,7 @@ import {
   saveScreenshot,
   startConsoleService,
 } from '../support/console-page.ts';
+import { register } from '../support/device.ts';
 import type { TestService } from '../support/service.ts';
 import { type SimulatedHome, startSimulatedHome } from '../support/simulated-home.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
@@ -137,6 +138,44 @@ describe.runIf(hasChromium())('dashboards in the console', () => {
         width === 400 ? 'dashboard-small-dark' : colorScheme === 'dark' ? 'dashboard-dark' : 'dashboard',
       ),
     ).toEqual([]);
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
+  it('have a button that asks for a parameter left open and for a secret one, which the dashboard does not keep', async () => {
+    const { device_id: safe } = await register(owner, { device_type: 'safe', name: 'Safe' });
+    const properties = {
+      ...{ shelf: { type: 'integer', minimum: 1, maximum: 9 }, slow: { type: 'boolean' } },
+      ...{ mode: { type: 'string', enum: ['day', 'night'] }, pin: { type: 'string', writeOnly: true } },
+    };
+    const paramSchema = { type: 'object', properties, required: ['shelf', 'pin'], additionalProperties: false };
+    const capabilities = [{ action: 'open', safetyClass: 'CRITICAL', paramSchema }];
+    expect((await owner.post(`/v1/devices/${safe}/manifest`, { capabilities })).status).toBe(201);
+    const id = await create([]);
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
+      ...{ token: owner.token, expects: [409] },
+    });
+    await open(`/dashboards/${id}`);
+    await page.getByRole('button', { name: 'Edit', exact: true }).click();
+    await page.getByRole('button', { name: 'Add a tile …' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Shows').selectOption('command');
+    await dialog.getByLabel('Device').selectOption(safe);
+    await dialog.getByLabel('Action').selectOption('open');
+    await dialog.getByLabel('Mode').selectOption('night');
+    expect(await dialog.getByLabel(/^Shelf/).inputValue()).toBe('');
+    expect(await dialog.getByLabel(/^Pin/).count()).toBe(0);
+    await dialog.getByRole('button', { name: 'Add tile' }).click();
+    await save(page);
+    await page.getByRole('button', { name: 'Open: mode night …' }).click();
+    await dialog.getByLabel(/^Pin/).fill('4711');
+    await dialog.getByRole('button', { name: 'Open …' }).click();
+    await page.getByRole('dialog', { name: 'Open: Safe?' }).waitFor();
+    const [{ params }] = (await owner.get('/v1/confirmations')).body.confirmations;
+    expect(params).toEqual({ mode: 'night', shelf: 1, pin: { write_only: true } });
+    const [button] = (await stored(id)).tiles;
+    expect(button).toMatchObject({ device_id: safe, action: 'open', params: { mode: 'night' } });
+    expect(Object.keys(button.params)).toEqual(['mode']);
     expect(browserErrors()).toEqual([]);
     await close();
   });

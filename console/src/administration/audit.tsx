@@ -146,7 +146,7 @@ function columnsOf(nameOf: (id: string) => string): readonly Column<Entry>[] {
     { title: 'Time', width: 'var(--audit-time)', cell: ({ at }) => <EntryTime at={at} /> },
     {
       title: 'User',
-      width: 'minmax(0, 0.9fr)',
+      width: 'minmax(0, 0.8fr)',
       hideOnNarrow: true,
       cell: ({ by, key }) => (
         <span title={nameOf(by)}>
@@ -157,7 +157,7 @@ function columnsOf(nameOf: (id: string) => string): readonly Column<Entry>[] {
     },
     {
       title: 'Action',
-      width: 'minmax(0, 1.3fr)',
+      width: 'minmax(0, 1.2fr)',
       cell: (entry) => (
         <>
           {actionTitle(entry.action)}
@@ -173,7 +173,7 @@ function columnsOf(nameOf: (id: string) => string): readonly Column<Entry>[] {
     },
     {
       title: 'Target',
-      width: 'minmax(0, 1.3fr)',
+      width: 'minmax(0, 1.8fr)',
       hideOnNarrow: true,
       cell: (entry) => <Target of={entry} nameOf={nameOf} />,
     },
@@ -185,7 +185,7 @@ function columnsOf(nameOf: (id: string) => string): readonly Column<Entry>[] {
     },
     {
       title: 'Outcome',
-      width: 'minmax(10rem, 1fr)',
+      width: 'minmax(9rem, 0.8fr)',
       hideOnNarrow: true,
       cell: ({ outcome }) =>
         outcome === 'done' ? (

@@ -28,14 +28,19 @@ const isObject = (value: Json | undefined): value is JsonObject =>
 export const propertiesOf = ({ properties }: JsonObject): Record<string, JsonObject> =>
   isObject(properties) ? (properties as Record<string, JsonObject>) : {};
 
-export function formSchemaOf(schema: JsonObject, releases: Releases | null): { schema: JsonObject; ui: UiSchema } {
+/** With `isOpen`, each field can be empty: a slider, radio buttons and a checkbox always have a value. */
+export function formSchemaOf(
+  schema: JsonObject,
+  releases: Releases | null,
+  { isOpen = false } = {},
+): { schema: JsonObject; ui: UiSchema } {
   const parts: Record<string, JsonObject> = {};
   const ui: UiSchema = {};
   for (const [name, part] of Object.entries(propertiesOf(schema))) {
     const unit = isUnit(part.unit) ? part.unit : unitInName(name);
     const title = sentenceCase(nameWithoutUnit(name));
     parts[name] = { title: unit === undefined ? title : `${title} (${unit})`, ...part };
-    const widget = widgetFor(part as ParamSchema);
+    const widget = isOpen ? openWidgetFor(part as ParamSchema) : widgetFor(part as ParamSchema);
     if (widget !== null) ui[name] = { 'ui:widget': widget };
     if (widget === 'password') ui[name] = { ...ui[name], 'ui:autocomplete': 'off' };
   }
@@ -57,6 +62,9 @@ function widgetFor({ type, minimum, maximum, multipleOf, enum: values, writeOnly
   return step !== null && (maximum - minimum) / step <= MAX_SLIDER_STEPS ? 'range' : null;
 }
 
+const openWidgetFor = ({ type, enum: values }: ParamSchema): string | null =>
+  type === 'boolean' || values !== undefined ? 'select' : null;
+
 /**
  * The parameters that may be left open for later: none is required, each has a field that can be empty, and those that are
  * `writeOnly` are missing, because they are not stored.
@@ -66,13 +74,13 @@ export function openSchemaOf({ required: _, ...schema }: JsonObject): JsonObject
   return { ...schema, properties: Object.fromEntries(parts) };
 }
 
-/** The widgets of those fields: a slider, radio buttons and a checkbox always have a value. */
-export function openWidgets(schema: JsonObject): UiSchema {
-  const ui: UiSchema = {};
-  for (const [name, { type, enum: values }] of Object.entries(propertiesOf(schema)))
-    ui[name] = { 'ui:widget': type === 'boolean' || values !== undefined ? 'select' : null };
-  return ui;
-}
+/** The parameters that a button sends: without those that a later manifest marks `writeOnly`, whose values are masked. */
+export const givenParams = (schema: JsonObject, stored: JsonObject): JsonObject => {
+  const parts = propertiesOf(schema);
+  const isShown = ([name]: [string, Json]): boolean =>
+    !Object.hasOwn(parts, name) || !hasWriteOnly(parts[name] as JsonObject);
+  return Object.fromEntries(Object.entries(stored).filter(isShown));
+};
 
 /**
  * The required parameters that `given` does not have, and with them those that are `writeOnly`, for a form before the

@@ -16,10 +16,12 @@ interface ParamFormProps {
   device: DeviceRecord;
   busy: boolean;
   send(params: JsonObject, preview: boolean): void;
+  /** For a form in a dialog. */
+  onCancel?: () => void;
 }
 
 /** Form built from the capability's JSON Schema; the service validates the parameters again. */
-export function ParamForm({ capability, device, busy, send }: ParamFormProps) {
+export function ParamForm({ capability, device, busy, send, onCancel }: ParamFormProps) {
   const { schema, ui, releases } = useParamSchema(capability, device);
   // Initialised from the reported state; new reports do not overwrite the user's input.
   const [params, setParams] = useState<JsonObject>(() => initialParams(capability, device.state));
@@ -28,6 +30,11 @@ export function ParamForm({ capability, device, busy, send }: ParamFormProps) {
   const verb = sentenceCase(capability.action);
   const buttons = (
     <div className="actions">
+      {onCancel !== undefined && (
+        <button type="button" className="button" onClick={onCancel}>
+          Cancel
+        </button>
+      )}
       {capability.safetyClass !== 'CRITICAL' && (
         <button
           type={needsParams ? 'submit' : 'button'}

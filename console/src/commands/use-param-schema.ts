@@ -5,7 +5,7 @@ import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import type { DeviceRecord } from '../devices/device-name.tsx';
 import type { CapabilityRecord } from '../devices/manifest.tsx';
-import { formSchemaOf, openSchemaOf, openWidgets, type Releases } from './form-schema.ts';
+import { formSchemaOf, openSchemaOf, type Releases } from './form-schema.ts';
 
 interface ParamSchemas {
   schema: RJSFSchema;
@@ -23,12 +23,8 @@ export function useParamSchema(
   const releases = useReleases(capability, device);
   return useMemo(() => {
     const given = isOpen ? openSchemaOf(capability.paramSchema) : capability.paramSchema;
-    const { schema, ui } = formSchemaOf(given, releases);
-    const widgets = isOpen ? openWidgets(given) : {};
-    const merged = Object.fromEntries(
-      Object.keys({ ...ui, ...widgets }).map((name) => [name, { ...ui[name], ...widgets[name] }]),
-    );
-    return { schema: schema as RJSFSchema, ui: merged, releases };
+    const { schema, ui } = formSchemaOf(given, releases, { isOpen });
+    return { schema: schema as RJSFSchema, ui, releases };
   }, [capability, releases, isOpen]);
 }
 

@@ -1,9 +1,11 @@
+import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import type { commandDevice } from '../../../src/operations/commands/commands.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import type { Problem } from '../api/problem.ts';
-import { useChange } from '../api/queries.ts';
+import { invalidatePaths, useChange } from '../api/queries.ts';
+import { manifestPath } from '../devices/manifest.tsx';
 
 type CommandResult = ResponseBody<typeof commandDevice>;
 type Preview = Extract<CommandResult, { dry_run_token: string }>['preview'];
@@ -35,6 +37,7 @@ export interface CommandSender {
 /** Sends commands. A critical command is answered with 409 and its dry run. */
 export function useSendCommand(deviceId: string): CommandSender {
   const change = useChange<CommandResult>([`/v1/device/${deviceId}/commands`, '/v1/confirmations']);
+  const queries = useQueryClient();
   const [dryRun, setDryRun] = useState<PendingDryRun | null>(null);
   const [trackedCommandId, setTrackedCommandId] = useState<string | null>(null);
   const [error, setError] = useState<Problem | null>(null);
@@ -61,7 +64,11 @@ export function useSendCommand(deviceId: string): CommandSender {
           onSuccess: showResult,
           onError(problem) {
             if (problem.code === 'DRY_RUN_REQUIRED') showResult(problem.body as CommandResult);
-            else setError(problem);
+            else {
+              setError(problem);
+              // The form was made from a manifest that may have changed.
+              void invalidatePaths(queries, [manifestPath(deviceId)]);
+            }
           },
         },
       );

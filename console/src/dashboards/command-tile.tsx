@@ -4,7 +4,7 @@ import type { getDevice } from '../../../src/operations/devices/devices.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { ConfirmDryRun } from '../commands/confirm-dry-run.tsx';
-import { missingSchemaOf } from '../commands/form-schema.ts';
+import { givenParams, missingSchemaOf } from '../commands/form-schema.ts';
 import { StatusPill } from '../commands/status.tsx';
 import { useCommand } from '../commands/use-command.ts';
 import { type CommandSender, useSendCommand } from '../commands/use-send-command.ts';
@@ -35,11 +35,12 @@ interface CommandButtonProps {
   isOffline: boolean;
 }
 
-function CommandButton({ tile: { action, params = {} }, device, isOffline }: CommandButtonProps) {
+function CommandButton({ tile: { action, params: stored = {} }, device, isOffline }: CommandButtonProps) {
   const sender = useSendCommand(device.id);
   const manifest = useGet<ManifestRecord>(manifestPath(device.id));
   const [isAsking, setAsking] = useState(false);
   const capability = manifest.data?.capabilities.find((one) => one.action === action);
+  const params = capability === undefined ? stored : givenParams(capability.paramSchema, stored);
   const missing = capability === undefined ? null : missingSchemaOf(capability.paramSchema, params);
   // The action and the device are always shown: a title can be misleading.
   const what = `${sentenceCase(action)}${Object.keys(params).length === 0 ? '' : `: ${formatValue(params)}`}`;
@@ -109,14 +110,10 @@ function ParamDialog({ title, capability, device, params, sender, onClose: close
           device={device}
           busy={sender.busy}
           send={(given, preview) => sender.send(capability.action, { ...params, ...given }, preview)}
+          onCancel={close}
         />
       </Suspense>
       <ChangeError error={sender.error} />
-      <div className="actions">
-        <button type="button" className="button" onClick={close}>
-          Cancel
-        </button>
-      </div>
     </Dialog>
   );
 }

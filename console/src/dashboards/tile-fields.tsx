@@ -228,8 +228,8 @@ function CommandFields({ settings, checks, onChange }: Omit<TileFieldsProps, 'ki
       {capability !== undefined && device.data !== undefined && paramNames(capability).length > 0 && (
         <>
           <p className="quiet small">
-            A form at the press of the button has the required parameters that are left empty, and secret ones.
-            Everybody who can see the dashboard sees the values that are set here.
+            The button opens a form for the required parameters that you leave empty and for secret ones. The values
+            that you set here are visible to all users of the dashboard.
           </p>
           <Suspense fallback={<Loading what="Loading form" />}>
             <ParamFields

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { formSchemaOf, missingSchemaOf, openSchemaOf, openWidgets } from '../../../console/src/commands/form-schema.ts';
+import { formSchemaOf, givenParams, missingSchemaOf, openSchemaOf } from '../../../console/src/commands/form-schema.ts';
 import { formatBrief, formatValue } from '../../../console/src/ui/values.tsx';
 
 it('a writeOnly text has a password field, which the browser does not fill in', () => {
@@ -29,11 +29,11 @@ it('parameters of a button can be left open, except that secret ones are always'
   expect(open.required).toBeUndefined();
   expect(Object.keys(open.properties as object)).toEqual(['level', 'mode', 'smooth']);
   // A slider, radio buttons and a checkbox cannot be empty.
-  expect(openWidgets(open)).toEqual({
-    level: { 'ui:widget': null },
+  expect(formSchemaOf(open, null, { isOpen: true }).ui).toEqual({
     mode: { 'ui:widget': 'select' },
     smooth: { 'ui:widget': 'select' },
   });
+  expect(formSchemaOf(open, null).ui.level).toEqual({ 'ui:widget': 'range' });
 });
 
 it('the form of a button has the required parameters that it lacks, and secret ones with them', () => {
@@ -46,8 +46,12 @@ it('the form of a button has the required parameters that it lacks, and secret o
     ['level', 'pin'],
   ]);
   expect(asked({ level: 0 })).toEqual([['pin'], ['pin']]);
-  // What was stored before a manifest marked it is not a value.
-  expect(asked({ level: 0, pin: { write_only: true } })).toEqual([['pin'], ['pin']]);
   expect(missingSchemaOf({ ...dimming, required: ['level'] }, { level: 3 })).toBeNull();
   expect(missingSchemaOf({ type: 'object', properties: {} }, {})).toBeNull();
+});
+
+it('a button does not send what was stored before a manifest marked it, because its value is masked', () => {
+  const stored = { level: 0, pin: { write_only: true }, unknown: 1 };
+  expect(givenParams(dimming, stored)).toEqual({ level: 0, unknown: 1 });
+  expect(missingSchemaOf(dimming, givenParams(dimming, stored))?.required).toEqual(['pin']);
 });
