@@ -24,6 +24,12 @@ const READABLE = `(() => {
   return { least: Math.min(...ratios), wide: document.documentElement.scrollWidth > innerWidth };
 })()`;
 
+/** Runs in the page: the highest mean of red, green and blue of its backgrounds, from 0 to 1. */
+const BRIGHTEST = `Math.max(...[document.body, ...document.querySelectorAll('main, main div')].map((element) => {
+  const [r, g, b, alpha = 1] = getComputedStyle(element).backgroundColor.match(/[\\d.]+/g).map(Number);
+  return alpha === 0 ? 0 : (r + g + b) / 765;
+}))`;
+
 /**
  * Runs in the page: scrolls on by less than the height of the page, from its end to its start again. Then waits until
  * the page was drawn, so that a slow machine skips nothing: Swagger UI renders only the operations near the viewport.
@@ -131,6 +137,10 @@ describe.runIf(hasChromium())('the API reference, in a browser', () => {
       const { least, wide } = await page.evaluate<{ least: number; wide: boolean }>(READABLE);
       expect(wide).toBe(false);
       expect(least).toBeGreaterThan(4.5);
+      const brightest = await page.evaluate<number>(BRIGHTEST);
+      // The labels with white text have the same colors in both.
+      if (scheme === 'dark') expect(brightest).toBeLessThan(0.5);
+      else expect(brightest).toBeGreaterThan(0.8);
       const operation = page.locator('#operations [id$=-receiveCommandAck]').first();
       await operation.getByText('proto/{tenantId}/device/{deviceId}/cmd_ack').waitFor();
     });
