@@ -180,6 +180,19 @@ describe.runIf(hasChromium())('dashboards in the console', () => {
     await close();
   });
 
+  it('keep the other tiles if one of them fails', async () => {
+    const button = { device_id: home.idOf('set_brightness'), action: 'set_brightness' };
+    const id = await create([tile('command', 'c', [0, 0, 3, 2], button), note('Note', [3, 0, 3, 2])]);
+    const { page, open, close } = await openConsolePage(browser, at, { token: owner.token, fresh: true });
+    // As after a new build, which has other files.
+    await page.route(/param-form/, (route) => route.abort());
+    await open(`/dashboards/${id}`);
+    await page.getByRole('button', { name: 'Set brightness …' }).click();
+    await page.locator('[data-kind="command"]').getByText('Loading failed.').waitFor();
+    await page.getByText('Bins').waitFor();
+    await close();
+  });
+
   it('are not overwritten unnoticed: the second of two people sees the author of the first change', async () => {
     const id = await create([note('Note', [0, 0, 4, 2])]);
     const { page, open, close } = await openConsolePage(browser, at, { token: owner.token, expects: [409] });

@@ -68,8 +68,9 @@ export function useHistory(
 
 /** After the stream was opened, what it did not have is read soon. */
 const CONFIRM_MS = 800;
-/** Intervals that samples were added to, and states that came late, are read again so often. */
+/** Intervals that samples were added to, and states that came late, are read again so often, all those of a page at once. */
 const CONFIRM_AGAIN_MS = 30_000;
+const untilNextRound = (): Milliseconds => CONFIRM_AGAIN_MS - (performance.now() % CONFIRM_AGAIN_MS);
 
 interface Report {
   device_id: string;
@@ -98,7 +99,7 @@ export function useLiveHistory(requests: readonly HistoryRequest[], { enabled }:
         queries.setQueryData<SeriesPoints>(keyOf(request), (known) => known && withLiveSample(known, at, value));
         return true;
       });
-      confirmation.schedule(reported, CONFIRM_AGAIN_MS);
+      confirmation.schedule(reported, untilNextRound());
     },
     // Reports since the answers, or during an interruption of the stream.
     onOpen: () => confirmation.schedule(requests, CONFIRM_MS),

@@ -1,5 +1,6 @@
 import type { CSSProperties, ReactNode } from 'react';
 import type { TilePlace } from '../../../src/domain/dashboard-grid.ts';
+import { ErrorBoundary } from '../shell/error-boundary.tsx';
 import { Empty } from '../ui/feedback.tsx';
 import { Time } from '../ui/time.tsx';
 import type { Tile } from './dashboard-types.ts';
@@ -44,7 +45,10 @@ export function TileContent({ tile }: { tile: Tile }): ReactNode {
   return (
     <>
       {title !== undefined && <h2 className="tile-title">{title}</h2>}
-      <TileBody tile={tile} />
+      {/* A tile that fails leaves the others as they are, for example on a wall. */}
+      <ErrorBoundary key={JSON.stringify(tile)}>
+        <TileBody tile={tile} />
+      </ErrorBoundary>
       {since !== null && showsState(tile) && (
         <p className="tile-age small">
           As of <Time at={since} exact />

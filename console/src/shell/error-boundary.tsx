@@ -2,7 +2,7 @@ import { Component, type ReactNode } from 'react';
 import { LoadError } from '../ui/feedback.tsx';
 
 /**
- * Error boundary of a page: the menu stays usable if a page throws. After a new build the files of an open page may no longer
+ * Error boundary of a page or a tile: the menu, or the other tiles, stay usable if it throws. After a new build the files of an open page may no longer
  * exist; reloading fixes that.
  */
 export class ErrorBoundary extends Component<{ children: ReactNode }, { error: Error | null }> {
