@@ -59,7 +59,10 @@ export class SharedStream {
     this.#adjustIn(GROW_MS);
     return () => {
       this.#subscribers.delete(subscriber);
-      this.#adjustIn(this.#subscribers.size === 0 ? LINGER_MS : SHRINK_MS);
+      if (this.#subscribers.size > 0) this.#adjustIn(SHRINK_MS);
+      // It makes no other attempt, also not for the next subscriber.
+      else if (this.#active?.state.status === 'refused') this.reset();
+      else this.#adjustIn(LINGER_MS);
     };
   }
 
@@ -117,7 +120,8 @@ export class SharedStream {
     };
     connection.stream = this.#open({
       coverage: () => {
-        connection.coverage = this.#wanted();
+        // A query without kinds is invalid: the last subscriber may have gone just now.
+        if (this.#subscribers.size > 0) connection.coverage = this.#wanted();
         return connection.coverage;
       },
       onMessage: (message, text) => this.#receive(connection, message, text),

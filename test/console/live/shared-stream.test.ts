@@ -26,6 +26,10 @@ class FakeConnection {
     this.#parts.onStateChange({ status: 'lost', since: 0, retryAt: 0, reason: 'lost' });
   }
 
+  refuse(): void {
+    this.#parts.onStateChange({ status: 'refused', reason: 'refused' });
+  }
+
   receive(message: object): void {
     this.#parts.onMessage(message, JSON.stringify(message));
   }
@@ -205,6 +209,27 @@ describe('a stream that subscribers share', () => {
     last().receive(state('a'));
     last().receive(state('b'));
     expect([one.received, next.received]).toEqual([[], [state('b')]]);
+  });
+
+  it('has a valid query although its last subscriber has gone while it connects', () => {
+    const one = subscribe(['state'], ['a']);
+    vi.advanceTimersByTime(100);
+    one.end();
+    last().goLive();
+    expect(last().covered).toEqual({ kinds: ['state'], deviceIds: ['a'] });
+  });
+
+  it('is opened again for the next subscriber after it was refused', () => {
+    const one = subscribe(['state'], ['a']);
+    vi.advanceTimersByTime(100);
+    last().refuse();
+    vi.advanceTimersByTime(60_000);
+    expect(opened).toHaveLength(1);
+    one.end();
+    const next = subscribe(['state'], ['a']);
+    start();
+    expect(opened).toHaveLength(2);
+    expect(next.counts.opens).toBe(1);
   });
 
   it('is replaced although the connection before does not answer, and holds no more than a thousand updates', () => {
