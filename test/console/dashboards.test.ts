@@ -142,7 +142,7 @@ describe.runIf(hasChromium())('dashboards in the console', () => {
     await close();
   });
 
-  it('have a button that asks for a parameter left open and for a secret one, which the dashboard does not keep', async () => {
+  it('have a button with a form for open and secret parameters, which the dashboard does not keep', async () => {
     const { device_id: safe } = await register(owner, { device_type: 'safe', name: 'Safe' });
     const properties = {
       ...{ shelf: { type: 'integer', minimum: 1, maximum: 9 }, slow: { type: 'boolean' } },
