@@ -43,6 +43,8 @@ export interface SeriesPoints {
   segments: readonly StateSegment[];
   /** Points from this time on came over the stream, or may change: they are read again. */
   confirmedTo: EpochMs;
+  /** Time of the last number that came over the stream: each chart of the series adds it. */
+  lastLiveAt?: EpochMs;
 }
 
 /** `now` is the time of the answer. */
@@ -136,8 +138,9 @@ export const MAX_LIVE_POINTS = 20_000;
 /** Adds the sample of a report that came over the stream. Its time is that of the device, which may be earlier than others. */
 export function withLiveSample(points: SeriesPoints, at: EpochMs, value: SampleValue): SeriesPoints {
   if (typeof value === 'number') {
-    const numbers = withLiveNumber(points, at, value);
-    return numbers === points.numbers ? points : { ...points, numbers: numbers.slice(-MAX_LIVE_POINTS) };
+    const numbers = at === points.lastLiveAt ? points.numbers : withLiveNumber(points, at, value);
+    if (numbers === points.numbers) return points;
+    return { ...points, numbers: numbers.slice(-MAX_LIVE_POINTS), lastLiveAt: at };
   }
   const last = points.segments.at(-1);
   // A late state ends at a time that only the history knows.

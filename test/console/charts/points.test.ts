@@ -100,6 +100,8 @@ describe('live samples', () => {
     const before = pointsOf(answer({ points: [interval(0, { count: 1, min: 10, max: 10, mean: 10 })] }), NOON);
     const within = withLiveSample(before, NOON + 30_000, 30);
     expect(within.numbers).toEqual([{ at: NOON, value: 20, min: 10, max: 30, last: 30, count: 2 }]);
+    // Two charts of the same series add the same sample.
+    expect(withLiveSample(within, NOON + 30_000, 30)).toBe(within);
     const next = withLiveSample(within, NOON + 70_000, 5);
     expect(next.numbers.at(-1)).toEqual({ at: NOON + MINUTE, value: 5, min: 5, max: 5, last: 5, count: 1 });
   });
