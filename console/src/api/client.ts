@@ -11,6 +11,8 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 export const ME_PATH = '/v1/auth/me';
 /** Requests that need no session: the identity query and the sign-in flow. */
 const SESSIONLESS_PATHS: ReadonlySet<string> = new Set([ME_PATH, '/v1/auth/csrf', '/v1/auth/session', '/v1/auth/link']);
+/** Requests with POST that change nothing. */
+const READING_PATHS: ReadonlySet<string> = new Set(['/v1/history/query', '/graphql']);
 
 let csrf: Promise<string> | null = null;
 /** The response that ended the session; null while a session exists or before the first request. */
@@ -57,9 +59,9 @@ export const markSessionUncertain = (): void => {
  * Throws if the session is over, or if that cannot be determined. While the service is unreachable, all queries of a page together
  * try once for each step of the back-off; a change that a user requests, and a stream with its own back-off, always try.
  */
-async function requireSession(method: Method): Promise<void> {
+async function requireSession(isRead: boolean): Promise<void> {
   if (sessionEnd === null && isSessionUncertain) {
-    if (checking === null && method === 'GET' && Date.now() < checkAgainAt) throw unreachableProblem();
+    if (checking === null && isRead && Date.now() < checkAgainAt) throw unreachableProblem();
     checking ??= checkSession();
     await checking;
   }
@@ -131,7 +133,7 @@ async function sendRequest(
   path: string,
   { body, file, headers = {} }: RequestContent = {},
 ): Promise<{ answer: unknown; response: Response }> {
-  if (!SESSIONLESS_PATHS.has(path)) await requireSession(method);
+  if (!SESSIONLESS_PATHS.has(path)) await requireSession(method === 'GET' || READING_PATHS.has(path));
   const response = await fetch(SERVICE_PATH + path, {
     method,
     credentials: 'same-origin',

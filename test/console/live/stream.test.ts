@@ -108,11 +108,14 @@ describe('an open page while the service does not respond', () => {
 
   it('makes one attempt for each step for all queries together, and a change of the user is always sent', async () => {
     const get = () => requestJson('GET', '/v1/devices').catch((problem: Error) => problem.message);
+    const history = () => requestJson('POST', '/v1/history/query', { body: {} }).catch(() => null);
+    await history();
     isUp = false;
     await get();
     requests = [];
     for (let second = 0; second < 600; second += 1) {
-      await Promise.all([get(), get(), get()]);
+      await Promise.all([get(), get(), history()]);
+      await history();
       await vi.advanceTimersByTimeAsync(1_000);
     }
     // Delays of 0.25 s to 5 s.
