@@ -185,7 +185,7 @@ function columnsOf(nameOf: (id: string) => string): readonly Column<Entry>[] {
     },
     {
       title: 'Outcome',
-      width: 'minmax(9rem, 0.8fr)',
+      width: 'minmax(10rem, 0.8fr)',
       hideOnNarrow: true,
       cell: ({ outcome }) =>
         outcome === 'done' ? (
