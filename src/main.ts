@@ -1,5 +1,5 @@
 import type { Config } from './config.ts';
-import { startEmbedded } from './main/embedded-database.ts';
+import { closeEmbedded, startEmbedded } from './main/embedded-database.ts';
 import { newId } from './main/ids.ts';
 import type { StartOptions } from './main/start-options.ts';
 import { importTokenKey, signToken } from './services/tokens.ts';
@@ -26,7 +26,12 @@ export interface Service {
 export async function start(config: Config, options: StartOptions): Promise<Service> {
   const starting = config.databaseUrl === null ? startEmbedded(config) : null;
   // Loading the modules is half of a start; meanwhile the database starts in its thread.
-  const [{ ServiceProcess }, embedded] = await Promise.all([import('./main/service-process.ts'), starting]);
+  const [{ ServiceProcess }, embedded] = await Promise.all([import('./main/service-process.ts'), starting]).catch(
+    async (error) => {
+      await starting?.then(closeEmbedded, () => {});
+      throw error;
+    },
+  );
   const service = new ServiceProcess(config, options, embedded);
   await service.start();
   return service;

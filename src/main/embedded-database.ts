@@ -29,3 +29,9 @@ export async function startEmbedded(config: Config): Promise<EmbeddedDatabase> {
     throw listenFault(config, error);
   }
 }
+
+/** Closes a database that no service has opened. */
+export async function closeEmbedded({ lock, thread }: EmbeddedDatabase): Promise<void> {
+  await thread.close();
+  await lock.release();
+}
