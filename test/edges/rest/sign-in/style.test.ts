@@ -5,14 +5,18 @@ import { STYLE } from '../../../../src/edges/rest/sign-in/style.ts';
 
 const read = (path: string): string => readFileSync(new URL(`../../../../${path}`, import.meta.url), 'utf8');
 
-/** Custom properties of the light colours and, where a rule for dark screens has them, of the dark ones. */
+const LIGHT_DARK = /light-dark\(((?:[^(),]|\([^)]*\))+), ((?:[^()]|\([^)]*\))+)\)/g;
+
+/** Custom properties of the light and of the dark colours, from `light-dark` or from a rule for dark screens. */
 function colours(style: string): Record<'light' | 'dark', Record<string, string>> {
-  const [light = '', dark = ''] = style.split('@media (prefers-color-scheme: dark)');
+  const [light = '', dark = ''] = style.includes('light-dark(')
+    ? [style.replace(LIGHT_DARK, '$1'), style.replace(LIGHT_DARK, '$2')]
+    : style.split('@media (prefers-color-scheme: dark)');
   const inFirstRule = (text: string) =>
     Object.fromEntries(
-      [...text.slice(0, text.indexOf('}')).matchAll(/(--[a-z-]+): ([^;]+);/g)].map(([, name = '', value = '']) => [
+      [...text.slice(0, text.indexOf('}')).matchAll(/(--[a-z-]+):\s+([^;]+);/g)].map(([, name = '', value = '']) => [
         name,
-        value.replace(/^#(.)(.)(.)$/, '#$1$1$2$2$3$3'),
+        value.replace(/\s+/g, ' ').replace(/^#(.)(.)(.)$/, '#$1$1$2$2$3$3'),
       ]),
     );
   return { light: inFirstRule(light), dark: inFirstRule(dark) };
