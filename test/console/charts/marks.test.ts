@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { HistoryRequest } from '../../../console/src/charts/history-request.ts';
 import { markGroups } from '../../../console/src/charts/mark-strip.tsx';
 import { earlierRequests } from '../../../console/src/charts/use-history.ts';
@@ -62,12 +62,15 @@ describe('the time that values are compared with', () => {
   });
 
   it('of a range that ends now has what follows too, so that it is not requested each second', () => {
+    const now = Date.parse('2026-11-26T10:00:30Z');
+    vi.useFakeTimers({ now, toFake: ['Date'] });
+    onTestFinished(() => void vi.useRealTimers());
     const time = { range: '24h' } as const;
     const [one] = earlierRequests([request(time)], { time, shift: DAY });
     const window = one !== undefined && 'window' in one.time ? one.time.window : null;
-    const now = Date.now();
     expect(window?.from).toBeLessThanOrEqual(now - 2 * DAY);
     expect(window?.to).toBeGreaterThanOrEqual(now - DAY);
+    vi.setSystemTime(now + 1_000);
     expect(earlierRequests([request(time)], { time, shift: DAY })).toEqual([one]);
   });
 });
