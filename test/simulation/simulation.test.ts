@@ -4,7 +4,8 @@ import { type RunOptions, wholeRun } from './options.ts';
 import type { RunResult } from './run.ts';
 import { runAll, shrunk } from './workers.ts';
 
-const SEEDS = 200;
+/** `.ci/run` sets 200. */
+const SEEDS = Number(process.env.SIMULATION_SEEDS ?? 48);
 const BATCH = 4;
 const WORKERS = 2;
 const REPEATED_SEED = 7;
