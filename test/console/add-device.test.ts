@@ -172,7 +172,9 @@ describe.runIf(hasChromium())('a device that is added in the console', () => {
       await page.getByText('The device is connected.').waitFor();
       // What it reports has a chart, which begins with its last hour.
       await page.getByRole('link', { name: 'Open device' }).click();
-      await page.getByRole('link', { name: 'Chart of brightness' }).click();
+      const chart = page.getByRole('link', { name: 'Chart of brightness' });
+      // Until its values have been received, the link has no range.
+      await chart.and(page.locator('[href$="range=1h"]')).click();
       await page.locator('.plot canvas').waitFor();
       expect(new URL(page.url()).search).toBe('?property=brightness&range=1h');
     }

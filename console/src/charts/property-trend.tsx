@@ -6,7 +6,7 @@ import type { Json, JsonObject } from '../../../src/domain/values.ts';
 import { useNow } from '../ui/clock.ts';
 import { valueName } from '../ui/values.tsx';
 import { chartHref, MAX_CHARTED_SERIES } from './chart-window.ts';
-import { type TrendPoint, trendPath } from './trends.ts';
+import { chartRange, type TrendPoint, trendPath } from './trends.ts';
 import './trend.css';
 
 const WIDTH = 96;
@@ -43,8 +43,7 @@ export function PropertyTrend({ deviceId, name, value, points }: PropertyTrendPr
   return (
     <Link
       className="trend"
-      // A first value would be a dot at the edge of a day.
-      href={chartHref(deviceId, properties, points !== undefined && points.length < 2 ? '1h' : undefined)}
+      href={chartHref(deviceId, properties, chartRange(points, now))}
       aria-label={`Chart of ${valueName(name)}`}
       title={path === '' ? 'History' : 'Last 24 hours'}
     >

@@ -1,6 +1,8 @@
 import { useQueries } from '@tanstack/react-query';
 import type { SampleValue } from '../../../src/domain/history/sample.ts';
+import type { EpochMs } from '../../../src/domain/values.ts';
 import { requestJson } from '../api/client.ts';
+import { ranges } from './chart-window.ts';
 
 // The last 24 hours of properties, coarsely, for the sparklines of a device.
 
@@ -19,6 +21,10 @@ const STALE_MS = 300_000;
 interface Answer {
   data?: Record<string, { points: { at: string; last: SampleValue | null }[] | null } | null> | null;
 }
+
+/** The first range of the chart: the values of a new device would be dots at the edge of a day. */
+export const chartRange = (points: readonly TrendPoint[] | undefined, now: EpochMs): '1h' | undefined =>
+  points?.every(({ at }) => at > now - ranges['1h'].length) ? '1h' : undefined;
 
 /** For the properties `$p0`, `$p1` and so on of the device `$id`. */
 export function trendsQuery(count: number): string {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { trendPath } from '../../../console/src/charts/trends.ts';
+import { chartRange, trendPath } from '../../../console/src/charts/trends.ts';
 
 const MINUTE = 60_000;
 const box = { from: 0, to: 240 * MINUTE, width: 100, height: 20, isStepped: false };
@@ -18,4 +18,12 @@ it('a boolean lasts until the next one, and until now', () => {
 it('a constant is in the middle, and points outside of the time are left out', () => {
   expect(trendPath([point(-5, 3), point(12, 7), point(24, 7)], box)).toBe('M5.0 10.0h0.1L10.0 10.0');
   expect(trendPath([point(-5, 3), point(12, 7)], box)).toBe('');
+});
+
+it('the chart of a device with values of the last hour alone begins with that hour', () => {
+  const now = 300 * MINUTE;
+  expect(chartRange([], now)).toBe('1h');
+  expect(chartRange([point(270, 1), point(285, 2)], now)).toBe('1h');
+  expect(chartRange([point(240, 1), point(285, 2)], now)).toBeUndefined();
+  expect(chartRange(undefined, now)).toBeUndefined();
 });
