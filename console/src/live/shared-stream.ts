@@ -1,3 +1,4 @@
+import { type BackoffLimits, backoffDelay } from '../../../src/domain/backoff.ts';
 import { type Coverage, covers, coversSame, includes, union } from './coverage.ts';
 import type { Stream, StreamParts, StreamState } from './stream.ts';
 
@@ -31,10 +32,13 @@ const LINGER_MS = 1_000;
 /** A connection that does not answer a ping for so long does not delay its replacement. */
 const FLUSH_MS = 3_000;
 const MAX_HELD = 1_000;
+/** The role or the scopes of the credential may be extended while the page is open. */
+const REFUSED: BackoffLimits = { firstMs: 5_000, maxMs: 300_000 };
 
 /**
  * One connection to `/ws/state` for all subscribers: its query is the union of what they need. For other needs it is replaced
- * by a second connection, and closed when that one is live, so that no update is missed or delivered twice.
+ * by a second connection, and closed when that one is live, so that no update is missed or delivered twice. A replacement
+ * that is refused is tried again with a growing delay.
  */
 export class SharedStream {
   readonly #open: Open;
@@ -46,6 +50,10 @@ export class SharedStream {
   readonly #delivered = new Set<string>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #flushTimer: ReturnType<typeof setTimeout> | undefined;
+  #retryTimer: ReturnType<typeof setTimeout> | undefined;
+  /** Refusals of replacements in a row, and the last of them until a replacement succeeds or is no longer needed. */
+  #refusals = 0;
+  #refused: StreamState | null = null;
 
   constructor(open: Open, onStateChange: (state: StreamState | null) => void) {
     this.#open = open;
@@ -107,8 +115,24 @@ export class SharedStream {
 
   #adjustLive(active: Connection): void {
     this.#notifyOpen(active);
+    if (coversSame(active.coverage, this.#wanted())) {
+      if (this.#refused !== null) this.#forgetRefusals();
+      return;
+    }
     // A replacement that is under way is followed by another one, if it is still needed.
-    if (this.#next === null && !coversSame(active.coverage, this.#wanted())) this.#next = this.#connect();
+    if (this.#next === null) this.#next = this.#connect();
+  }
+
+  #retryRefused(): void {
+    this.#drop(this.#next);
+    if (this.#active?.state.status === 'live') this.#adjustLive(this.#active);
+  }
+
+  #forgetRefusals(): void {
+    if (this.#next?.state.status === 'refused') this.#drop(this.#next);
+    this.#refusals = 0;
+    this.#refused = null;
+    this.#report();
   }
 
   #connect(): Connection {
@@ -181,7 +205,7 @@ export class SharedStream {
     this.#drop(this.#active);
     this.#active = next;
     for (const { message, text } of held) if (!known.has(text)) this.#deliver(message);
-    this.#report();
+    this.#forgetRefusals();
     this.#notifyOpen(next);
     this.#adjustIn(GROW_MS);
   }
@@ -207,6 +231,11 @@ export class SharedStream {
       connection.held = null;
       this.#delivered.clear();
     }
+    if (connection === this.#next && state.status === 'refused') {
+      this.#refusals += 1;
+      this.#refused = state;
+      this.#retryTimer = setTimeout(() => this.#retryRefused(), backoffDelay(this.#refusals, REFUSED, 'half'));
+    }
     this.#report();
   }
 
@@ -218,7 +247,8 @@ export class SharedStream {
   /** The state of the active connection; also that its replacement was refused or is delayed. */
   #report(): void {
     const [active, next] = [this.#active?.state, this.#next?.state];
-    const shown = active?.status === 'live' && (next?.status === 'lost' || next?.status === 'refused') ? next : active;
+    const isLive = active?.status === 'live';
+    const shown = isLive ? (next?.status === 'lost' ? next : (this.#refused ?? active)) : active;
     if (shown !== undefined) this.#onStateChange(shown);
   }
 
@@ -226,11 +256,14 @@ export class SharedStream {
     connection?.stream.close();
     if (connection === null || connection !== this.#next) return;
     clearTimeout(this.#flushTimer);
+    clearTimeout(this.#retryTimer);
     this.#delivered.clear();
     this.#next = null;
   }
 
   #closeAll(): void {
+    this.#refusals = 0;
+    this.#refused = null;
     this.#drop(this.#next);
     this.#drop(this.#active);
     this.#active = null;

@@ -232,6 +232,43 @@ describe('a stream that subscribers share', () => {
     expect(next.counts.opens).toBe(1);
   });
 
+  it('tries a refused replacement again with a growing delay, and shows until then that it was refused', () => {
+    subscribe(['state'], ['a']);
+    start();
+    const other = subscribe(['state'], ['b']);
+    vi.advanceTimersByTime(1_000);
+    // A delay is between the half and the whole of this.
+    for (const [n, seconds] of [5, 10, 20, 40, 80, 160, 300, 300].entries()) {
+      last().refuse();
+      vi.advanceTimersByTime(seconds * 500 - 1);
+      expect(opened).toHaveLength(n + 2);
+      vi.advanceTimersByTime(seconds * 500 + 1);
+      expect(opened).toHaveLength(n + 3);
+      expect(states.at(-1)).toBe('refused');
+    }
+    expect(opened.slice(1, -1).every(({ isClosed }) => isClosed)).toBe(true);
+    expect(opened[0]?.isClosed).toBe(false);
+    last().goLive();
+    opened[0]?.flushed?.(true);
+    expect([states.at(-1), other.counts.opens]).toEqual(['live', 1]);
+    expect(stream.sizes()).toEqual({ subscribers: 2, held: 0, delivered: 0 });
+  });
+
+  it('is live again, without another attempt, when a refused replacement is no longer needed', () => {
+    subscribe(['state'], ['a']);
+    start();
+    const other = subscribe(['state'], ['b']);
+    vi.advanceTimersByTime(1_000);
+    last().refuse();
+    vi.advanceTimersByTime(1_000);
+    other.end();
+    vi.advanceTimersByTime(600_000);
+    expect([states.at(-1), opened.length, last().isClosed]).toEqual(['live', 2, true]);
+    subscribe(['state'], ['a']);
+    vi.advanceTimersByTime(600_000);
+    expect(opened).toHaveLength(2);
+  });
+
   it('is replaced although the connection before does not answer, and holds no more than a thousand updates', () => {
     const one = subscribe(['state'], ['a']);
     start();
