@@ -10,10 +10,10 @@ import { promisify } from 'node:util';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const STAMP = 'built-from';
 
-/** The folders of the builds' own sources; the console shares rules with the service, the reference its icon. */
+/** The folders of the builds' own sources; the console shares rules with the service, the reference its icon and colours with the console. */
 const SOURCES = {
   console: ['console', 'src/domain', 'src/protocol'],
-  reference: ['reference', 'console/src/icon.svg'],
+  reference: ['reference', 'console/src/icon.svg', 'console/src/shared.css'],
 } as const;
 type Pages = keyof typeof SOURCES;
 const ALL = Object.keys(SOURCES) as Pages[];

@@ -7,5 +7,5 @@ import './events.css';
 
 const document = (await (await fetch('/asyncapi.json')).json()) as JsonObject;
 const config = { show: { sidebar: true, errors: false } };
-const root = globalThis.document.getElementById('content') as HTMLElement;
+const root = globalThis.document.getElementById('events') as HTMLElement;
 createRoot(root).render(<AsyncApi schema={JSON.stringify(dereference(document))} config={config} />);

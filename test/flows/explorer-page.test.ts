@@ -94,6 +94,28 @@ describe.runIf(hasChromium())('GraphiQL, in a browser', () => {
       await page.emulateMedia({ colorScheme: null });
     }));
 
+  it('has the accent of the console in both themes, and the response below the editor on a small screen', () =>
+    look(async () => {
+      for (const [colorScheme, colour] of [
+        ['light', 'rgb(11, 106, 103)'],
+        ['dark', 'rgb(83, 213, 196)'],
+      ] as const) {
+        await page.emulateMedia({ colorScheme });
+        const button = `document.querySelector('.graphiql-execute-button')`;
+        expect(await page.evaluate(`getComputedStyle(${button}).backgroundColor`)).toBe(colour);
+      }
+      await page.emulateMedia({ colorScheme: null });
+      const { width = 0, height = 0 } = page.viewportSize() ?? {};
+      await page.setViewportSize({ width: 400, height: 860 });
+      const [editor, answer] = await Promise.all(
+        ['.graphiql-editors', '.graphiql-response'].map((part) => page.locator(part).boundingBox()),
+      );
+      if (!editor || !answer) throw new Error('the editor and the response are not shown');
+      expect(answer.y).toBeGreaterThanOrEqual(editor.y + editor.height);
+      expect(Math.min(editor.width, answer.width)).toBeGreaterThan(250);
+      await page.setViewportSize({ width, height });
+    }));
+
   it('runs queries and subscriptions with a token, and shows the schema', async () => {
     const owner = await at.owner();
     await look(async () => {
