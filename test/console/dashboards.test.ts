@@ -68,7 +68,7 @@ describe.runIf(hasChromium())('dashboards in the console', () => {
     await page.getByLabel('Name', { exact: true }).fill('Kitchen wall');
     await page.getByRole('button', { name: 'Create dashboard' }).click();
     await page.getByRole('heading', { level: 1, name: 'Kitchen wall' }).waitFor();
-    await page.getByRole('button', { name: 'Edit', exact: true }).click();
+    await page.getByRole('button', { name: 'Add tiles', exact: true }).click();
     await page.getByRole('button', { name: 'Add a tile …' }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByLabel('Shows').selectOption('value');
@@ -117,11 +117,17 @@ describe.runIf(hasChromium())('dashboards in the console', () => {
       tile('chart', 'h', [0, 2, 6, 4], { series: [{ device_id: light, property: 'brightness' }], range: 'hour' }),
       tile('value', 'gone', [6, 2, 3, 2], { device_id: owner.homeId, property: 'on', title: 'Old lamp' }),
       note('Note', [9, 2, 3, 2]),
+      tile('sparkline', 'l', [6, 4, 3, 2], { device_id: lock, property: 'locked', title: 'Door' }),
     ]);
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
       ...{ token: owner.token, expects: [404, 409] },
     });
     await open(`/dashboards/${id}`);
+    // States are named, and not only coloured.
+    await page
+      .getByRole('list', { name: 'Last 24 hours' })
+      .getByText(/^locked \d+\s%$/)
+      .waitFor();
     const value = page.locator('[data-kind="sparkline"] .tile-value');
     await page.getByRole('button', { name: 'Set brightness: level 35' }).click();
     await value.getByText(/^35/).waitFor();

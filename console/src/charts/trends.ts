@@ -1,6 +1,6 @@
 import { useQueries } from '@tanstack/react-query';
 import type { SampleValue } from '../../../src/domain/history/sample.ts';
-import type { EpochMs } from '../../../src/domain/values.ts';
+import type { EpochMs, Milliseconds } from '../../../src/domain/values.ts';
 import { requestJson } from '../api/client.ts';
 import { ranges } from './chart-window.ts';
 
@@ -71,12 +71,20 @@ export function useTrends(
   });
 }
 
-/** Points that are further apart than so many intervals are not joined. */
-const GAP_MS = 4 * 15 * 60_000;
+/** Points are joined at least up to this distance, and up to four times the usual one: many properties are reported seldom. */
+const JOINED_MS = 60 * 60_000;
+const GAP_FACTOR = 4;
+
+/** Distance beyond which two points are not joined. */
+function gapOf(points: readonly TrendPoint[]): Milliseconds {
+  const distances = points.slice(1).map(({ at }, n) => at - (points[n] as TrendPoint).at);
+  const median = distances.sort((one, other) => one - other)[distances.length >> 1] ?? 0;
+  return Math.max(JOINED_MS, GAP_FACTOR * median);
+}
 
 /**
  * The path of a line in a box, in SVG; empty for less than two points. The value of a boolean lasts until the next one; a
- * number that has no other within an hour is a dot.
+ * number without another one near it is a dot.
  */
 export function trendPath(
   points: readonly TrendPoint[],
@@ -95,12 +103,13 @@ export function trendPath(
   const x = (at: number): string => (((at - from) / (to - from)) * width).toFixed(1);
   const y = (value: number): string =>
     (most === least ? height / 2 : height - ((value - least) / (most - least)) * height).toFixed(1);
+  const gap = gapOf(shown);
   let path = '';
   let before = Number.NEGATIVE_INFINITY;
   for (const { at, value } of shown) {
     if (before === Number.NEGATIVE_INFINITY) path += `M${x(at)} ${y(value)}h0.1`;
     else if (isStepped) path += `H${x(at)}V${y(value)}`;
-    else if (at - before > GAP_MS) path += `M${x(at)} ${y(value)}h0.1`;
+    else if (at - before > gap) path += `M${x(at)} ${y(value)}h0.1`;
     else path += `L${x(at)} ${y(value)}`;
     before = at;
   }

@@ -21,13 +21,21 @@ interface BoardProps {
   tiles: readonly Tile[];
   /** Whether the user's role may see devices. */
   isLive: boolean;
+  /** What can be done about a board without tiles. */
+  children?: ReactNode;
 }
 
 /** The tiles of a dashboard, kept up to date. */
-export function Board({ tiles, isLive }: BoardProps) {
+export function Board({ tiles, isLive, children }: BoardProps) {
   useTileDevices(tiles, { enabled: isLive });
   const isOutdated = useOutdatedSince() !== null;
-  if (tiles.length === 0) return <Empty icon="group" title="This dashboard has no tiles yet." />;
+  if (tiles.length === 0) {
+    return (
+      <Empty icon="dashboard" title="This dashboard has no tiles yet.">
+        {children}
+      </Empty>
+    );
+  }
   return (
     <ul className="board" data-outdated={isOutdated}>
       {inReadingOrder(tiles).map((tile) => (

@@ -10,6 +10,7 @@ import { useHistory, useLiveHistory, useShownWindow } from '../charts/use-histor
 import { useNow } from '../ui/clock.ts';
 import { Loading } from '../ui/feedback.tsx';
 import type { TileOf } from './dashboard-types.ts';
+import { StateTrend } from './state-trend.tsx';
 
 const rangeNames: Readonly<Record<TileRange, RangeName>> = {
   hour: '1h',
@@ -18,8 +19,12 @@ const rangeNames: Readonly<Record<TileRange, RangeName>> = {
   week: '7d',
   month: '30d',
 };
-const ROW_PX = 76;
-const AROUND_PX = 150;
+/** A row of the board with its gap. */
+const ROW_PX = 86;
+/** Border, time and axis of a chart; its title; and the legend of each pane. */
+const AROUND_PX = 130;
+const TITLE_PX = 26;
+const LEGEND_PX = 28;
 const LEAST_PX = 90;
 /** A chart on a page with others: it is moved and zoomed on the page of its device. */
 const ignore = (): void => {};
@@ -31,7 +36,8 @@ export function ChartTile({ tile }: { tile: TileOf<'chart'> }) {
   const series = tile.series.map(({ device_id: deviceId, property }) => ({ deviceId, property }));
   const model = useChart({ series, time, comparison: null, isLive: true });
   const window = useShownWindow(time, useNow());
-  const height = Math.max(LEAST_PX, tile.h * ROW_PX - AROUND_PX) / Math.max(1, model.panes.length);
+  const around = AROUND_PX + (tile.title === undefined ? 0 : TITLE_PX);
+  const height = (tile.h * ROW_PX - around) / Math.max(1, model.panes.length) - LEGEND_PX;
   if (model.isLoading) return <Loading what="Loading chart" />;
   const failed = model.series.filter(({ problem }) => problem !== null);
   return (
@@ -61,15 +67,21 @@ const BOX = { width: 160, height: 34 };
 /** 96 points, from the roll-ups of completed days. */
 const TREND_STEP = '15m';
 
-/** The last 24 hours of a property as a line without axes; the value is next to it as a text. */
-export function TileTrend({ deviceId, property }: { deviceId: string; property: string }) {
+/** The last 24 hours of a property without axes; the value is next to it as a text. */
+export function TileTrend({ deviceId, property, name }: { deviceId: string; property: string; name: string }) {
   const requests: readonly HistoryRequest[] = [
     { deviceId, property, time: { range: '24h' }, prefersSamples: false, step: TREND_STEP },
   ];
-  const { points } = useHistory(requests, { enabled: true, group: '' });
+  const [points] = useHistory(requests, { enabled: true, group: '' }).points;
   useLiveHistory(requests, { enabled: true });
   const to = Math.floor(useNow() / 60_000) * 60_000;
-  const box = { from: to - DAY_MS, to, ...BOX, isStepped: false };
+  if (points === undefined) return null;
+  const window = { from: to - DAY_MS, to };
+  if (points.numbers.length === 0 && points.segments.length > 0) {
+    return <StateTrend segments={points.segments} window={window} name={name} />;
+  }
+  const path = trendPath(points.numbers, { ...window, ...BOX, isStepped: false });
+  if (path === '') return <p className="quiet small">Fewer than two values in the last 24 hours.</p>;
   return (
     <svg
       className="tile-trend"
@@ -77,7 +89,7 @@ export function TileTrend({ deviceId, property }: { deviceId: string; property: 
       preserveAspectRatio="none"
       aria-hidden="true"
     >
-      <path d={trendPath(points[0]?.numbers ?? [], box)} />
+      <path d={path} />
     </svg>
   );
 }

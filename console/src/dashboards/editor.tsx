@@ -155,7 +155,7 @@ export function DraftEditor({ initial, error, isSaving, onSave, onCancel, childr
       </header>
       <ChangeError error={error} />
       {draft.tiles.length === 0 ? (
-        <Empty icon="group" title="No tiles yet: add the first one." />
+        <Empty icon="dashboard" title="No tiles yet: add the first one." />
       ) : (
         <EditBoard tiles={draft.tiles} isLive={may('user')} onChange={setTiles} onEdit={setDialog} />
       )}

@@ -44,7 +44,7 @@ export function DashboardsPage() {
           <LoadError problem={problem} retry={reload} />
         )
       ) : rows.length === 0 ? (
-        <Empty icon="group" title="No dashboard was stored yet.">
+        <Empty icon="dashboard" title="No dashboard was stored yet.">
           {may('admin') ? 'Create one, or edit a copy of the dashboard of a home.' : 'An admin can create one.'}
         </Empty>
       ) : (

@@ -66,7 +66,8 @@ function DashboardView({ dashboard, onEdit }: { dashboard: DashboardRecord; onEd
                 <HomeLink id={homeId} /> ·{' '}
               </>
             )}
-            changed by <Author of={dashboard.changed_by} /> <Time at={dashboard.changed_at} />
+            {homeId === null ? 'Changed' : 'changed'} by <Author of={dashboard.changed_by} />{' '}
+            <Time at={dashboard.changed_at} />
           </p>
         </div>
         <div className="board-links">
@@ -93,7 +94,15 @@ function DashboardView({ dashboard, onEdit }: { dashboard: DashboardRecord; onEd
           )}
         </div>
       </header>
-      <Board tiles={dashboardDraftOf(dashboard).tiles} isLive={may('user')} />
+      <Board tiles={dashboardDraftOf(dashboard).tiles} isLive={may('user')}>
+        {may('admin') ? (
+          <button type="button" className="button primary" onClick={onEdit}>
+            Add tiles
+          </button>
+        ) : (
+          'An admin can add some.'
+        )}
+      </Board>
       {may('admin') && <DashboardChanges id={id} version={dashboard.version} />}
     </>
   );

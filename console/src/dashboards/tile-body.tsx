@@ -16,7 +16,7 @@ import { useStream } from '../live/use-stream.ts';
 import { useSession } from '../session.tsx';
 import { Loading } from '../ui/feedback.tsx';
 import { sentenceCase } from '../ui/text-format.ts';
-import { Time } from '../ui/time.tsx';
+import { LastSeen } from '../ui/time.tsx';
 import { formatValue, valueName } from '../ui/values.tsx';
 import { CommandTile } from './command-tile.tsx';
 import type { Tile, TileOf } from './dashboard-types.ts';
@@ -51,7 +51,7 @@ export function TileBody({ tile }: { tile: Tile }) {
     case 'command':
       return <CommandTile tile={tile} isOffline={isOutdated} />;
     case 'confirmations':
-      return <ConfirmationsTile />;
+      return <ConfirmationsTile rows={tile.h} />;
   }
 }
 
@@ -71,7 +71,7 @@ function ValueTile({ tile }: { tile: TileOf<'value'> | TileOf<'sparkline'> }) {
       <p className="tile-value">{text}</p>
       {tile.kind === 'sparkline' && (
         <Suspense fallback={null}>
-          <TileTrend deviceId={tile.device_id} property={tile.property} />
+          <TileTrend deviceId={tile.device_id} property={tile.property} name={name} />
         </Suspense>
       )}
       <p className="quiet small">
@@ -79,7 +79,7 @@ function ValueTile({ tile }: { tile: TileOf<'value'> | TileOf<'sparkline'> }) {
         {!device.online && (
           <>
             {' '}
-            · offline since <Time at={device.last_seen} />
+            · offline, <LastSeen at={device.last_seen} />
           </>
         )}
       </p>
@@ -143,21 +143,29 @@ function RoomTile({ tile }: { tile: TileOf<'room'> }) {
 /** So many updates cause one request. */
 const BATCH_MS = 500;
 
-function ConfirmationsTile() {
+/** Shows so many entries that the tile keeps about its height. */
+function ConfirmationsTile({ rows }: { rows: number }) {
   const path = `/v1/confirmations?limit=${MAX_LISTED}`;
   const { data, error } = useGet<ConfirmationListBody>(path, { refetchIntervalMs: FALLBACK_MS });
   const refetch = useBatchedRefetch([path], BATCH_MS);
   useStream({ path: '/ws/state', query: { events: 'confirmation' }, onMessage: refetch, onOpen: refetch });
   if (data === undefined) return <MissingNote problem={error} what="list" />;
   if (data.confirmations.length === 0) return <p className="quiet">Nothing waits for confirmation.</p>;
+  const shown = data.confirmations.slice(0, Math.max(1, rows - 1));
   return (
     <ul className="tile-list">
-      {data.confirmations.map(({ command_id, action, preview }) => (
+      {shown.map(({ command_id, action, preview }) => (
         <li key={command_id}>
           <Link href="/confirmations">{sentenceCase(action)}</Link>
           <span className="quiet">{preview.device?.name}</span>
         </li>
       ))}
+      {data.confirmations.length > shown.length && (
+        <li>
+          <Link href="/confirmations">Show all</Link>
+          <span className="quiet">{data.confirmations.length - shown.length} more</span>
+        </li>
+      )}
     </ul>
   );
 }

@@ -40,8 +40,10 @@ export function Wall({ name, tiles, href, readAt, hasFailed }: WallProps) {
     <div className="wall-board">
       <header className="wall-head">
         <h1>{name}</h1>
-        <p className="quiet">
-          <WallClock /> · <FullScreen /> <Link href={href}>Leave wall view</Link>
+        <p className="quiet wall-links">
+          <WallClock />
+          <FullScreen />
+          <Link href={href}>Leave wall view</Link>
         </p>
       </header>
       {since !== null && (

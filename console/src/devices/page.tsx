@@ -7,7 +7,7 @@ import { CommandPanel } from '../commands/panel.tsx';
 import { useSession } from '../session.tsx';
 import { Timeline } from '../timeline/timeline.tsx';
 import { LoadError, Loading, Note, Pill } from '../ui/feedback.tsx';
-import { Time } from '../ui/time.tsx';
+import { LastSeen, Time } from '../ui/time.tsx';
 import { Fact, Facts, ObjectMembers } from '../ui/values.tsx';
 import { CommandHistory } from './command-history.tsx';
 import { DeviceChanges } from './device-changes.tsx';
@@ -49,7 +49,7 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
           </p>
         </div>
         <p className="quiet">
-          last seen <Time at={device.last_seen} />
+          <LastSeen at={device.last_seen} />
         </p>
       </header>
       <div className="device-parts">

@@ -6,7 +6,7 @@ import type { Problem } from '../api/problem.ts';
 import { deviceHref, deviceNameOf } from '../devices/device-name.tsx';
 import { iconOfDevice, mainValue } from '../devices/main-value.ts';
 import { Icon } from '../ui/icons.tsx';
-import { Time } from '../ui/time.tsx';
+import { LastSeen } from '../ui/time.tsx';
 
 /** The first part of the key of the query of the tiles. */
 export const TILES_KEY = 'device tiles';
@@ -78,7 +78,7 @@ function DeviceTile({ of: { id, name, deviceType, online, lastSeen, state, batte
           'online'
         ) : (
           <>
-            offline, last seen <Time at={lastSeen} />
+            offline, <LastSeen at={lastSeen} />
           </>
         )}
         {battery !== null && battery <= LOW_PERCENT && ` · battery ${Math.round(battery)} %`}

@@ -43,6 +43,16 @@ export function Time({ at, exact = false }: { at: string | number | null; exact?
   );
 }
 
+/** `last seen 3 min ago`; `never connected` for a device without a time. */
+export const LastSeen = ({ at }: { at: string | number | null }) =>
+  at === null ? (
+    'never connected'
+  ) : (
+    <>
+      last seen <Time at={at} />
+    </>
+  );
+
 /** A day in the past or the future, with the full time as tooltip. */
 export const Day = ({ at }: { at: string }) => (
   <time dateTime={at} title={`${fullTime(at)} ${zone}`}>

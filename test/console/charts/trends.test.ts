@@ -6,8 +6,13 @@ const box = { from: 0, to: 240 * MINUTE, width: 100, height: 20, isStepped: fals
 const point = (minutes: number, value: number) => ({ at: minutes * MINUTE, value });
 
 it('a line of numbers fills the height, and is interrupted for more than an hour without one', () => {
-  const path = trendPath([point(0, 10), point(60, 20), point(240, 15)], box);
-  expect(path).toBe('M0.0 20.0h0.1L25.0 0.0M100.0 10.0h0.1');
+  const path = trendPath([point(0, 10), point(15, 15), point(30, 15), point(60, 20), point(240, 15)], box);
+  expect(path).toBe('M0.0 20.0h0.1L6.3 10.0L12.5 10.0L25.0 0.0M100.0 10.0h0.1');
+});
+
+it('numbers that are reported every few hours are joined', () => {
+  expect(trendPath([point(0, 10), point(120, 20), point(240, 15)], box)).toBe('M0.0 20.0h0.1L50.0 0.0L100.0 10.0');
+  expect(trendPath([point(0, 10), point(240, 20)], box)).toBe('M0.0 20.0h0.1L100.0 0.0');
 });
 
 it('a boolean lasts until the next one, and until now', () => {
