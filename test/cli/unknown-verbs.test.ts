@@ -48,6 +48,30 @@ it('an unknown option suggests the nearest', async () => {
   expect(stderr).toContain('(Did you mean --online?)');
 });
 
+describe('an argument that begins with a hyphen', () => {
+  it('is refused as an option, with a hint', async () => {
+    const { code, stderr } = await run('firmware', 'keys', 'remove', '-abc');
+    expect(code).toBe(2);
+    expect(stderr).toContain("unknown option '-abc'");
+    expect(stderr).toContain('To pass it as an argument, put -- before it.');
+  });
+
+  it('is accepted after two hyphens', async () => {
+    // Gets as far as a request.
+    expect((await run('firmware', 'keys', 'remove', '--', '-abc')).code).toBe(3);
+  });
+
+  it('is not what an unknown long option gets a hint about', async () => {
+    expect((await run('devices', 'list', '--onlin')).stderr).not.toContain('put -- before it');
+  });
+});
+
+it('a parameter without a value is refused with an error that names it', async () => {
+  const lamp = '0195d9a2-7f00-7000-8000-000000000001';
+  const { code, stdout, stderr } = await run('command', lamp, 'set_brightness', 'level');
+  expect([code, stdout, stderr]).toEqual([2, '', "error: 'level' must have the form name=value.\n"]);
+});
+
 it('plans create is plans run, with its help', async () => {
   const { code, stdout } = await run('plans', 'create', '--help');
   expect(code).toBe(0);
