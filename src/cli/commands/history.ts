@@ -1,6 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { csvRecord } from '../../domain/csv.ts';
-import type { SampleValue } from '../../domain/history/sample.ts';
 import type { Capability } from '../../domain/manifest.ts';
 import { propertyUnits, unitInName } from '../../domain/units.ts';
 import type { Api } from '../api.ts';
@@ -12,7 +11,6 @@ import { followReports } from '../history-following.ts';
 import {
   chartValues,
   fetchHistory,
-  fetchPropertyValues,
   type History,
   type HistoryPoint,
   type HistoryQuery,
@@ -20,6 +18,7 @@ import {
 } from '../history-reading.ts';
 import type { Io } from '../io.ts';
 import { printTable } from '../print.ts';
+import { printKnownProperties } from '../property-hint.ts';
 import { formatAxisTime, formatDuration, formatTime } from '../time-text.ts';
 
 const aggregates = ['min', 'max', 'mean', 'last', 'count', 'states'];
@@ -104,22 +103,15 @@ async function showHistory(client: CliContext, subject: Subject, options: Option
   if (history.next_from !== null)
     io.err(io.errColors.dim(`more: --from ${history.next_from}${to === undefined ? '' : ` --to ${to}`}`));
   if (json || options.csv) return;
-  if (isEmpty(history)) return explainEmpty(io, api, subject);
+  if (isEmpty(history)) {
+    if (io.stdout.isTTY === true) io.err(io.errColors.dim('none'));
+    return printKnownProperties(io, api, subject);
+  }
   if (io.stdout.isTTY === true && agg === undefined)
     printChart(io, history, { ...subject, ascii: options.ascii === true, unit: await unitOf(api, subject) });
 }
 
 const isEmpty = ({ samples, points }: History): boolean => (samples ?? points ?? []).length === 0;
-
-/** The properties of the device, if the credential may read them. */
-async function explainEmpty(io: Io, api: Api, { deviceId, property }: Subject): Promise<void> {
-  const values = await fetchPropertyValues(api, deviceId).catch((): [string, SampleValue][] => []);
-  const known = values.map(([name]) => name);
-  const others = known.filter((name) => name !== property);
-  if (io.stdout.isTTY === true) io.err(io.errColors.dim('none'));
-  if (!known.includes(property) && others.length > 0)
-    io.err(io.errColors.dim(`the state of the device has: ${others.join(', ')}`));
-}
 
 /** From the manifest, or the end of the property's name. */
 async function unitOf(

@@ -3,6 +3,7 @@ import { parsePast } from '../argument-parsers.ts';
 import { createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
 import { printTable } from '../print.ts';
+import { printKnownProperties } from '../property-hint.ts';
 import { type RequesterFields, requesterText } from '../requester-text.ts';
 import { escapeForTerminal } from '../terminal-text.ts';
 import { formatTime } from '../time-text.ts';
@@ -37,10 +38,14 @@ export function addWhy(program: Command, io: Io): void {
     .addHelpText('after', '\nExample:\n  twinkeep why "Front door" locked --at 2h')
     .action(async (device: string, property: string, { at }: { at?: string }, command: Command) => {
       const client = createCliContext(io, command);
-      const path = `/v1/devices/${encodeURIComponent(await client.resolve('device', device))}/why`;
+      const deviceId = await client.resolve('device', device);
+      const path = `/v1/devices/${encodeURIComponent(deviceId)}/why`;
       const query = new URLSearchParams({ property, ...(at !== undefined && { at }) });
       const body = await client.api.get<{ explanation: Explanation }>(`${path}?${query}`);
       client.show(body, ({ explanation }) => printExplanation(io, explanation));
+      const { value, chain } = body.explanation;
+      if (value === null && chain.length === 0 && !client.json)
+        await printKnownProperties(io, client.api, { deviceId, property });
     });
 }
 

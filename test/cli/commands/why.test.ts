@@ -41,6 +41,8 @@ describe('twinkeep why', () => {
     expect(JSON.parse(stdout).explanation).toMatchObject({ value: false, cause: { kind: 'device' } });
     const none = await run('why', lamp, 'humidity');
     expect(none.stdout).toBe('humidity is null\nThe history has no report of this property up to then.\n');
+    expect(none.stderr).toBe('the state of the device has: brightness, on\n');
+    expect((await run('why', lamp, 'humidity', '--json')).stderr).toBe('');
   });
 
   it('refuses a time that it does not understand', async () => {
