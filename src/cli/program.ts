@@ -48,7 +48,11 @@ export function makeProgram(io: Io): Command {
     .option('--json', 'print answers as JSON')
     .option('--wide', 'on a terminal, do not shorten tables to its width')
     .option('--utc', 'on a terminal, print times in UTC instead of the local time zone')
-    .configureHelp({ showGlobalOptions: true })
+    .configureHelp({
+      showGlobalOptions: true,
+      commandDescription: (command) => joinLines(command.description()),
+      subcommandDescription: (command) => joinLines(command.summary() || command.description()),
+    })
     .configureOutput({ writeOut: io.writeOut, writeErr: io.writeErr })
     .helpCommand(false)
     .exitOverride()
@@ -98,6 +102,9 @@ export function makeProgram(io: Io): Command {
   program.addHelpText('after', () => helpFooter());
   return program;
 }
+
+/** Descriptions are paragraphs: Commander wraps them to the width of the terminal. */
+const joinLines = (text: string): string => text.replaceAll('\n', ' ');
 
 const EXAMPLES = `
 Examples:

@@ -80,3 +80,15 @@ it('every list requests pages of 200 entries', () => {
   expect(limits.length).toBeGreaterThan(10);
   expect(new Set(limits)).toEqual(new Set([200]));
 });
+
+it('descriptions are wrapped only to the width of the terminal', () => {
+  const allOf = (command: Command): Command[] => [command, ...command.commands.flatMap(allOf)];
+  const serve = allOf(program).find((command) => command.name() === 'serve') as Command;
+  expect(serve.description()).toContain('\n');
+  expect(serve.createHelp().commandDescription(serve)).not.toContain('\n');
+  for (const command of allOf(program)) {
+    const help = command.createHelp();
+    expect(help.commandDescription(command)).not.toContain('\n');
+    for (const inner of command.commands) expect(help.subcommandDescription(inner)).not.toContain('\n');
+  }
+});
