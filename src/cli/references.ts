@@ -73,8 +73,14 @@ const readCandidates = (api: Api, kind: ReferenceKind, homeId: string | undefine
 function onlyCandidate(candidates: readonly Candidate[], kind: ReferenceKind, text: string, whole = false): Candidate {
   const matches = matchesOf(candidates, text, whole);
   const [only] = matches;
-  if (only === undefined)
-    throw new UsageError(`no ${kind} has the id or name '${text}'${suggestion(candidates, text)}`);
+  if (only === undefined) {
+    const [begun] = matchesOf(candidates, text);
+    const advice =
+      begun === undefined
+        ? suggestion(candidates, text)
+        : `: this command needs a whole one (Did you mean '${begun.names.at(-1) ?? begun.id}'?)`;
+    throw new UsageError(`no ${kind} has the id or name '${text}'${advice}`);
+  }
   if (matches.length === 1) return only;
   const shown = matches.slice(0, MAX_SHOWN).map(({ id, names }) => `${id}  ${names.at(-1) ?? ''}`.trimEnd());
   if (matches.length > MAX_SHOWN) shown.push(`and ${matches.length - MAX_SHOWN} more`);

@@ -113,6 +113,11 @@ describe('names on the command line', () => {
     expect([code, stderr]).toEqual([
       ...[2, "error: no device has the id or name 'Desk lapm' (Did you mean 'Desk lamp'?)\n"],
     ]);
+    expect(await run('devices', 'revoke', 'desk l')).toEqual({
+      ...{ code: 2, stdout: '' },
+      stderr:
+        "error: no device has the id or name 'desk l': this command needs a whole one (Did you mean 'Desk lamp'?)\n",
+    });
     expect((await run('devices', 'revoke', '')).stderr).toBe('error: the id or name of a device must not be empty\n');
   });
 

@@ -58,7 +58,7 @@ export function addConfirmations(program: Command, io: Io): void {
           io,
           ['COMMAND', 'DEVICE', 'ACTION', 'PARAMS', 'CHANGES', 'EXPIRES'],
           pending.map(({ command_id, device_id, action, params, preview, expires_at }) => [
-            ...[command_id, device_id, action, JSON.stringify(params)],
+            ...[command_id, preview.device?.name ?? device_id, action, JSON.stringify(params)],
             ...[formatPreview(noColours, preview).join(', '), expires_at],
           ]),
         );

@@ -61,7 +61,7 @@ describe('twinkeep confirmations', () => {
     expect(code).toBe(0);
     const [heads, row] = stdout.trim().split('\n');
     expect(heads).toMatch(/^COMMAND +DEVICE +ACTION +PARAMS +CHANGES +EXPIRES$/);
-    expect(row?.split(/ {2,}/)).toEqual([command_id, lock, 'unlock', '{}', 'locked: true → false', expires_at]);
+    expect(row?.split(/ {2,}/)).toEqual([command_id, 'Front door', 'unlock', '{}', 'locked: true → false', expires_at]);
     const json = JSON.parse((await run('confirmations', '--json')).stdout);
     expect(json).toMatchObject({ confirmations: [{ command_id }], next_cursor: null });
   });
