@@ -80,6 +80,8 @@ export async function openStoreAndDatabase(
   const database: Database =
     databaseUrl === null ? await connectEmbedded(dataDir, owner?.thread) : connectPostgres(databaseUrl, { fence });
   try {
+    if (owner)
+      database.setResourceReporter(reporter(owner.log, 'database: no disk space, or another resource is missing'));
     const store = createStore(database, owner?.generation, fence);
     await owner?.check?.(store);
     const { waiting } = await migrate(database, {
@@ -110,7 +112,8 @@ async function secureRows(database: Database, { rowSecurity, log }: StoreOwner):
   if (rowSecurity === 'off') return false;
   const tenantRole = await prepareTenantRole(database);
   if ('role' in tenantRole) {
-    database.setTenantRole(tenantRole.role, refusalReporter(log));
+    const message = 'row-level security: the database refused the role of tenants or a privilege of it';
+    database.setTenantRole(tenantRole.role, reporter(log, message));
     return true;
   }
   const { problem } = tenantRole;
@@ -127,16 +130,16 @@ async function grantAgain(database: Database, { log }: StoreOwner): Promise<void
   if (tenantRole && 'problem' in tenantRole) failed(tenantRole);
 }
 
-/** Each request of a tenant may fail for this reason, so it is logged once in a minute. */
-const REFUSAL_LOG_MS: Milliseconds = 60_000;
+/** Each request may fail for the same reason, so it is logged once in a minute. */
+const REPORT_MS: Milliseconds = 60_000;
 
-function refusalReporter(log: Log): (error: Error) => void {
+function reporter(log: Log, message: string): (error: Error) => void {
   let nextAt = 0;
   return (error) => {
     const now = performance.now();
     if (now < nextAt) return;
-    nextAt = now + REFUSAL_LOG_MS;
-    log.error({ err: error }, 'row-level security: the database refused the role of tenants or a privilege of it');
+    nextAt = now + REPORT_MS;
+    log.error({ err: error }, message);
   };
 }
 

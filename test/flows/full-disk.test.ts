@@ -4,6 +4,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { eventually } from '../support/clock.ts';
 import { type Deployment, makePgliteDeployment, makePostgresDeployment } from '../support/deployment.ts';
+import { recordingLog } from '../support/lock-parts.ts';
 import { type ApiClient, startService, type TestService } from '../support/service.ts';
 import { type SmallDisk, smallDisk } from '../support/small-disk.ts';
 import { Workload } from '../support/workload.ts';
@@ -53,11 +54,12 @@ describe.runIf(probe).each(kinds)('a full disk ($name)', ({ megabytes, make }) =
   let at: TestService;
   let owner: ApiClient & { homeId: string };
   let crowd: Workload;
+  const { log, lines } = recordingLog();
 
   beforeAll(async () => {
     disk = smallDisk(megabytes) as SmallDisk;
     deployment = await make(disk);
-    at = await startService(deployment.env, { limits: { mqtt: { closeJitterMs: 500 } } });
+    at = await startService(deployment.env, { log, limits: { mqtt: { closeJitterMs: 500 } } });
     owner = await at.owner();
     crowd = new Workload(owner);
     await Promise.all([crowd.addDevice(), crowd.addDevice({ critical: true })]);
@@ -70,13 +72,15 @@ describe.runIf(probe).each(kinds)('a full disk ($name)', ({ megabytes, make }) =
     disk.remove();
   });
 
-  it('is reported to callers, and stored data can still be read', async () => {
+  it('is reported to callers and in the log, and stored data can still be read', async () => {
     await crowd.waitForProgress();
     crowd.refused.clear();
     disk.fill();
     await eventually(() => crowd.refused.has('503 STORE_UNAVAILABLE'));
     const other = [...crowd.refused.keys()].filter((what) => !/^(503 STORE_UNAVAILABLE|still running)$/.test(what));
     expect(other).toEqual([]);
+    const reported = 'database: no disk space, or another resource is missing';
+    await eventually(() => lines.some(({ level, message }) => level === 'error' && message === reported));
     expect((await owner.get('/v1/homes')).status).toBe(200);
   });
 

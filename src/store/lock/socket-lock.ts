@@ -51,7 +51,10 @@ export class SocketLock implements ActiveLock {
     const folder = openFolder(realpathSync(this.#dataDir));
     while (!this.#held) {
       signal.throwIfAborted();
-      const socket = await listen(folder, this.#claim);
+      const socket = await listen(folder, this.#claim).catch((error: NodeJS.ErrnoException) => {
+        folder.close();
+        throw new Error(`DATA_DIR does not accept a lock file in ${this.#dataDir} (${error.code})`, { cause: error });
+      });
       try {
         while (await this.#hasContenders(socket)) await pause(RETRY_MS, undefined, { signal });
       } catch (error) {

@@ -4,7 +4,7 @@ import { type BackoffLimits, backoffDelay } from '../../domain/backoff.ts';
 import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import { isUuid } from '../../domain/uuid.ts';
 import { StoreUnavailable } from '../contract.ts';
-import { faultOf, isConnectionLost, TenantRoleRefused, unavailable } from './faults.ts';
+import { faultOf, isConnectionLost, lacksResource, TenantRoleRefused, unavailable } from './faults.ts';
 import { PreparedStatements } from './prepared-statements.ts';
 import type { ServerSessions } from './server-sessions.ts';
 import { TenantQueries, type TenantScope } from './tenant-query.ts';
@@ -52,6 +52,8 @@ export interface Database extends SizeReporter {
    * `onRefused` is called when the server refuses the role or one of its privileges.
    */
   setTenantRole(role: string, onRefused?: (error: StoreUnavailable) => void): void;
+  /** From now on `report` is called when the server lacks a resource for a statement, such as disk space. */
+  setResourceReporter(report: (error: Error) => void): void;
   close(): Promise<void>;
 }
 
@@ -80,6 +82,7 @@ export class PooledDatabase implements Database {
   readonly #statements = new PreparedStatements();
   #tenantQueries: TenantQueries | null = null;
   #onRoleRefused: (error: StoreUnavailable) => void = () => {};
+  #onResourceLack: (error: Error) => void = () => {};
   #closed = false;
 
   /**
@@ -114,6 +117,10 @@ export class PooledDatabase implements Database {
   setTenantRole(role: string, onRefused: (error: StoreUnavailable) => void = () => {}): void {
     this.#onRoleRefused = onRefused;
     this.#tenantQueries = new TenantQueries(role, (client, name) => this.#statements.add(client, name));
+  }
+
+  setResourceReporter(report: (error: Error) => void): void {
+    this.#onResourceLack = report;
   }
 
   read<Row extends object>(statement: Statement): Promise<Row[]> {
@@ -201,7 +208,9 @@ export class PooledDatabase implements Database {
       }
       broken = isConnectionLost(error);
       if (broken && writing) this.#sessions?.markLost(client);
-      throw faultOf(error, writing);
+      const fault = faultOf(error, writing);
+      if (lacksResource(error)) this.#onResourceLack(fault);
+      throw fault;
     } finally {
       client.release(broken);
     }

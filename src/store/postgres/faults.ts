@@ -43,6 +43,13 @@ export function roleFault(error: unknown, entered: boolean): TenantRoleRefused |
   return new TenantRoleRefused(`${message} (${code})`, { cause: error });
 }
 
+/** 53: no disk space, memory or other resources; 58: errors of the server's system, such as of its disk. */
+const resourceCodes = /^5[38]/;
+
+/** True if the server did not run a statement because it lacks a resource, which an administrator has to provide. */
+export const lacksResource = (error: unknown): boolean =>
+  error instanceof DatabaseError && resourceCodes.test(error.code ?? '');
+
 /** True if the connection cannot be used again. */
 export const isConnectionLost = (error: unknown): boolean => !(error instanceof DatabaseError) || endsSession(error);
 

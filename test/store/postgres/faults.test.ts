@@ -3,7 +3,7 @@ import { afterEach, describe, expect, inject, it } from 'vitest';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../../src/store/contract.ts';
 import { connectPostgres } from '../../../src/store/postgres/connect.ts';
 import type { Database } from '../../../src/store/postgres/database.ts';
-import { faultOf, isConnectionLost } from '../../../src/store/postgres/faults.ts';
+import { faultOf, isConnectionLost, lacksResource } from '../../../src/store/postgres/faults.ts';
 import { createStore } from '../../../src/store/postgres/store.ts';
 import { deviceCommit, journalEntry, nextCommit } from '../../support/actor-commits.ts';
 import { eventually } from '../../support/clock.ts';
@@ -50,6 +50,16 @@ describe('an error of the server', () => {
     expect(faultOf(serverError(code, severity), true)).toBeInstanceOf(CommitUnknown);
     expect(faultOf(serverError(code, severity), false)).toBeInstanceOf(StoreUnavailable);
     expect(isConnectionLost(serverError(code, severity))).toBe(true);
+  });
+
+  it.each([
+    ['53100', true],
+    ['53200', true],
+    ['58030', true],
+    ['40001', false],
+    ['22003', false],
+  ])('%s means that a resource is missing: %s', (code, expected) => {
+    expect(lacksResource(serverError(code))).toBe(expected);
   });
 
   it('that only a bug can cause is passed on unchanged', () => {
