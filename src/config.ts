@@ -208,10 +208,8 @@ export function listenFault(config: Pick<Config, 'mqttPort' | 'mqttTlsPort'>, er
   if (syscall !== 'listen') return error;
   const name =
     requestedPort === config.mqttPort ? 'MQTT_PORT' : requestedPort === config.mqttTlsPort ? 'MQTT_TLS_PORT' : 'PORT';
-  return new ConfigError(
-    name,
-    `cannot be opened: ${requestedPort} is ${code === 'EADDRINUSE' ? 'in use' : `refused (${code})`}`,
-  );
+  const reason = code === 'EADDRINUSE' ? `is in use. Set ${name} to another port.` : `is refused (${code})`;
+  return new ConfigError(name, `cannot be opened: ${requestedPort} ${reason}`);
 }
 
 const inUrl = (name: string): string => (isIPv6(name) ? `[${name}]` : name);

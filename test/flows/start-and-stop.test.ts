@@ -17,7 +17,9 @@ it('a listener that cannot be opened is reported by its setting, and no other li
   for (const variable of ['PORT', 'MQTT_PORT']) {
     const started = startService({ DATA_DIR: dataDir, [variable]: `${port}` });
     await expect(started).rejects.toThrow(ConfigError);
-    await expect(started).rejects.toThrow(`${variable} cannot be opened: ${port} is in use`);
+    await expect(started).rejects.toThrow(
+      `${variable} cannot be opened: ${port} is in use. Set ${variable} to another port.`,
+    );
   }
   // Found before the database is opened, which takes a while.
   for (const variable of ['PORT', 'MQTT_PORT']) {
