@@ -69,6 +69,7 @@ describe.runIf(hasChromium())('a device that is added in the console', () => {
     const program = await programIn(page, 'JavaScript');
     const memberIn = (name: string): string => `${new RegExp(`${name}: "(.*)"`).exec(program)?.[1]}`;
     expect(memberIn('secret')).toBe(secret);
+    expect(await page.content()).not.toContain('an example for a light');
     expect(await accessibility(page)).toEqual([]);
     await saveScreenshot(page, 'added-device');
 
@@ -178,6 +179,23 @@ describe.runIf(hasChromium())('a device that is added in the console', () => {
       await page.locator('.plot canvas').waitFor();
       expect(new URL(page.url()).search).toBe('?property=brightness&range=1h');
     }
+    await close();
+  });
+
+  it('gets a program of a light, which the dialog states, also if it is something else', async () => {
+    const owner = await at.owner();
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
+      ...{ token: owner.token, width: 400 },
+    });
+    await open('/devices');
+    await addButton(page).click();
+    await page.getByLabel('Name', { exact: true }).fill('Greenhouse');
+    await page.getByLabel('Device type').fill('climate_sensor');
+    await submit(page).click();
+    await page.getByText('The program is an example for a light.').waitFor();
+    expect(await overflowsHorizontally(page)).toBe(false);
+    expect(await accessibility(page)).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 

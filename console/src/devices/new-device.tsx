@@ -78,7 +78,7 @@ function FirstHello({ id }: { id: string }) {
 
 const needs: Record<ProgramLanguage, string> = {
   Shell:
-    'Needs mosquitto-clients, openssl and jq. Reports its state, then waits 30 seconds for one command and carries it out.',
+    'Needs mosquitto-clients, openssl and jq. Reports its state, then waits 30 seconds for one command and carries it out. It is shown as offline while it waits, because it opens a session for each message, but a command reaches it.',
   Python: 'Needs the package paho-mqtt, 1.6 or 2 (pip install paho-mqtt). Runs until Ctrl-C.',
   JavaScript:
     'Needs Node.js 22 or newer, and in the same folder: npm install @twinkeep/device. In a checkout of Twinkeep, npm pack -w @twinkeep/device makes a file that npm install accepts.',
@@ -114,6 +114,12 @@ function Programs({ device }: { device: NewDeviceIdentity }) {
         ))}
       </fieldset>
       <p className="quiet small">{needs[language]}</p>
+      {device.category !== 'light' && (
+        <Note tone="warn">
+          The program is an example for a light. For this device, change the properties that it reports and the actions
+          that it carries out.
+        </Note>
+      )}
       {language === 'Arduino' && isLoopback(device) && (
         <Note tone="warn">
           The service is at a loopback address, which an ESP32 cannot reach. Replace HOST with an address of its
