@@ -4,7 +4,7 @@ import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import { DAY_MS, dayOf } from '../domain/day.ts';
 import { ReportCollector } from '../domain/history/report-collector.ts';
 import type { StoredReport } from '../domain/history/sample.ts';
-import { encodeSegment } from '../domain/history/segment.ts';
+import { SegmentEncoder } from '../domain/history/segment.ts';
 import type { Log } from '../domain/log.ts';
 import { type OwnedShards, shardOf } from '../domain/shards.ts';
 import { NIL_UUID } from '../domain/uuid.ts';
@@ -25,6 +25,8 @@ import { KeyedLocks } from './keyed-locks.ts';
 const REPORTS_PER_TURN = 64;
 /** Bytes of reports that are parsed before other work gets its turn. */
 const BYTES_PER_TURN = 128 * 1024;
+/** Parts are merged when their day is complete: until then less time is worth more than the last tenth of their bytes. */
+const PART_LEVEL = 3;
 /** Devices whose backlog is read at a time. */
 const PAGE = 500;
 /** Sweeps of a day: a device with a smaller part of `maxBytes` between two of them has less than that when its day ends. */
@@ -277,8 +279,10 @@ export class HistoryCompaction {
         if (n % REPORTS_PER_TURN === 0) await nextTurn();
       }
       const segments: SegmentRow[] = [];
+      const encoder = new SegmentEncoder(PART_LEVEL);
       for (const { property, day, samples } of collector.series()) {
-        segments.push({ property, day, samples: samples.length, body: await encodeSegment(samples) });
+        segments.push({ property, day, samples: samples.length, body: await encoder.encode(samples) });
+        await nextTurn();
       }
       // False if another process has compacted them.
       const isStored = await history.compact({ deviceId, tenantId, from: version, to: last.version, segments });

@@ -117,6 +117,7 @@ async function mergeSegments(
   const rollups = {} as Record<RollupStep, Uint8Array>;
   for (const [name, step] of Object.entries(rollupSteps) as [RollupStep, Milliseconds][]) {
     rollups[name] = await encodeRollup(day * DAY_MS, step, rollUp(samples, step));
+    await nextTurn();
   }
   return { property, day, part: lastPartOf(segments), samples: samples.length, body, rollups };
 }

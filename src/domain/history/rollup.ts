@@ -56,7 +56,7 @@ export function encodeRollup(day: EpochMs, step: Milliseconds, buckets: readonly
     la: packValues(buckets.filter((bucket) => !isSingleNumber(bucket)).map(({ last }) => last as SampleValue)),
     ...(hasStates && { s: buckets.map(({ states }) => states) }),
   };
-  return compress(columns);
+  return compress(JSON.stringify(columns));
 }
 
 const isSingleNumber = ({ count, numbers }: Pick<Bucket, 'count' | 'numbers'>): boolean =>

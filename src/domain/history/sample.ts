@@ -72,7 +72,8 @@ export const isSampleValue = (value: Json): value is SampleValue =>
   typeof value === 'boolean' ||
   (typeof value === 'string' && value.length <= MAX_SAMPLE_TEXT);
 
-const escapeName = (name: string): string => (/[\\.]/.test(name) ? name.replace(/[\\.]/g, '\\$&') : name);
+const escapeName = (name: string): string =>
+  name.includes('.') || name.includes('\\') ? name.replace(/[\\.]/g, '\\$&') : name;
 
 const escapeFirstName = (name: string): string => (name.startsWith('$') ? `\\${escapeName(name)}` : escapeName(name));
 
