@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import type { Milliseconds } from '../../domain/values.ts';
 import type { StreamedBody } from '../../operations/operation.ts';
 import { standardHeaders } from '../shared/http.ts';
 import { API_POLICY, type HttpExchange, sendRefusal } from '../shared/http-exchange.ts';
@@ -6,6 +7,8 @@ import { drained } from './file-response.ts';
 
 /** A client that reads nothing for this long is disconnected. */
 const IDLE_TIMEOUT_MS = 60_000;
+/** And one that reads less on average: a body may be hundreds of megabytes, and few are sent at the same time. */
+const MIN_BYTES_PER_MS = 64;
 
 /**
  * Sends a body of unknown length, the next chunk only when the client has taken the previous ones; the body is aborted when
@@ -31,8 +34,11 @@ export async function sendStream(exchange: HttpExchange, body: StreamedBody): Pr
     writeHead(exchange, body);
     if (method !== 'HEAD') {
       response.flushHeaders();
+      let allowedMs = IDLE_TIMEOUT_MS;
       for (; next.done !== true && !gone.signal.aborted; next = await chunks.next()) {
-        if (next.value !== '' && !response.write(next.value)) await taken(response);
+        if (next.value === '') continue;
+        allowedMs = Math.min(IDLE_TIMEOUT_MS, allowedMs + next.value.length / MIN_BYTES_PER_MS);
+        if (!response.write(next.value)) allowedMs -= await taken(response, allowedMs);
       }
     }
     response.setTimeout(IDLE_TIMEOUT_MS, () => response.destroy());
@@ -46,11 +52,13 @@ export async function sendStream(exchange: HttpExchange, body: StreamedBody): Pr
   }
 }
 
-/** Resolves when the client has taken what was written, or is disconnected. */
-async function taken(response: ServerResponse): Promise<void> {
-  const timer = setTimeout(() => response.destroy(), IDLE_TIMEOUT_MS);
+/** Resolves when the client has taken what was written, to how long it took, or is disconnected after `allowedMs`. */
+async function taken(response: ServerResponse, allowedMs: Milliseconds): Promise<Milliseconds> {
+  const began = performance.now();
+  const timer = setTimeout(() => response.destroy(), allowedMs);
   await drained(response);
   clearTimeout(timer);
+  return performance.now() - began;
 }
 
 function writeHead(exchange: HttpExchange, { type, name }: StreamedBody): void {

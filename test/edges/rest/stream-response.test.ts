@@ -13,12 +13,13 @@ const MIB = 'x'.repeat(1024 * 1024);
 
 /** Of the last request: whether its body is being read, and the outcome of sending it. */
 let isOpen = false;
+let chunk = MIB;
 let outcome: Promise<void>;
 const server = createServer((request, response) => {
   async function* endless() {
     isOpen = true;
     try {
-      for (;;) yield MIB;
+      for (;;) yield chunk;
     } finally {
       isOpen = false;
     }
@@ -31,6 +32,7 @@ beforeAll(async () => {
   await once(server.listen(0, '127.0.0.1'), 'listening');
 });
 afterEach(() => {
+  chunk = MIB;
   vi.useRealTimers();
 });
 afterAll(() => {
@@ -38,7 +40,10 @@ afterAll(() => {
   server.closeAllConnections();
 });
 
-async function pausedClient(): Promise<{ socket: Socket; response: ServerResponse }> {
+async function pausedClient(
+  prepare: (response: ServerResponse) => void = () => {},
+): Promise<{ socket: Socket; response: ServerResponse }> {
+  server.prependOnceListener('request', (_, response) => prepare(response));
   const arrived = once(server, 'request') as Promise<[IncomingMessage, ServerResponse]>;
   const socket = connect((server.address() as AddressInfo).port, '127.0.0.1').on('error', () => {});
   socket.pause().write('GET /export HTTP/1.1\r\nHost: x\r\n\r\n');
@@ -74,4 +79,30 @@ it('ends the body of a client that takes nothing for a minute, and of none that 
   await outcome;
   expect([response.destroyed, isOpen]).toEqual([true, false]);
   socket.destroy();
+});
+
+it('ends the body of a client that takes less than 64 KiB a second for minutes, and of none that takes as much', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+  chunk = 'x'.repeat(64 * 1024);
+  /** Number of chunks that a client takes, one each `takesMs`. */
+  const chunksTaken = async (takesMs: number, most: number): Promise<number> => {
+    const { socket, response } = await pausedClient((one) => {
+      // Whatever the operating system holds: the client has taken a chunk when the response is drained.
+      one.write = () => false;
+    });
+    let count = 0;
+    for (; count < most; count += 1) {
+      await eventLoopTurns();
+      vi.advanceTimersByTime(takesMs);
+      if (response.destroyed) break;
+      response.emit('drain');
+    }
+    response.destroy();
+    await outcome;
+    expect(isOpen).toBe(false);
+    socket.destroy();
+    return count;
+  };
+  expect(await chunksTaken(1_000, 200)).toBe(200);
+  expect(await chunksTaken(11_000, 200)).toBe(5);
 });
