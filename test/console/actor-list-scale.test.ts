@@ -129,7 +129,7 @@ describe.runIf(hasChromium())('a long list of actors', () => {
     const counts = (await page.evaluate('window.counts')) as string[];
     expect([...new Set(counts)]).toEqual([`${COMMANDS + 2} actors`]);
     await owner.post(`/v1/commands/${oldest}/cancel`, {});
-    await page.getByPlaceholder('Search by name or ID').fill(oldest);
+    await page.getByLabel('Search by name or ID').fill(oldest);
     await table.getByRole('row').getByText('cancelled').waitFor();
     expect(browserErrors()).toEqual([]);
     await close();

@@ -100,7 +100,7 @@ describe.runIf(hasChromium())('manifests in the console', () => {
 
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: grace.token });
     await open('/');
-    await page.getByText('Waiting for confirmation: a weaker rule').waitFor();
+    await page.getByText('Waiting for confirmation: new manifest').waitFor();
     await open('/confirmations');
     const entry = page.getByRole('article', { name: 'New manifest · Gate' });
     await entry.getByText(SENTENCE).waitFor();

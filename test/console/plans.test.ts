@@ -103,7 +103,6 @@ describe.runIf(hasChromium())('the plans in the console', () => {
     await page.locator('[data-step=unlock].awaiting_confirmation').waitFor();
     await page.locator('[data-step=warm].succeeded').waitFor();
     await page.locator('[data-step=welcome].pending').waitFor();
-    await saveScreenshot(page, 'plan');
     expect(await accessibility(page)).toEqual([]);
     const { confirmations } = (await owner.get('/v1/confirmations')).body;
     await owner.post(`/v1/confirmations/${confirmations[0].command_id}/approve`);
@@ -112,6 +111,26 @@ describe.runIf(hasChromium())('the plans in the console', () => {
     expect(browserErrors()).toEqual([]);
     await close();
     expect(await statusOf(id)).toBe('succeeded');
+  });
+
+  it('show the final state of an agent by the names of the devices', async () => {
+    const id = await make({ name: 'Dusk', steps: [{ id: 'light', device_id: light, action: 'turn_on' }] });
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    await page.route(`**/v1/plans/${id}`, async (route) => {
+      const response = await route.fetch();
+      const body = await response.json();
+      const final_state = { devices: { [light]: { on: true, brightness: 80 } }, guests: 2 };
+      body.plan.cognition = { phase: 'done', goal: 'Dusk', summary: 'Done', final_state };
+      await route.fulfill({ response, json: body });
+    });
+    await open(`/plans/${id}`);
+    const planning = page.getByRole('region', { name: 'Planning' });
+    await planning.getByRole('link', { name: 'Ceiling light' }).waitFor();
+    await planning.getByText('on yes, brightness 80', { exact: true }).waitFor();
+    await planning.getByText('guests').waitFor();
+    expect(await planning.getByText(light).count()).toBe(0);
+    expect(browserErrors()).toEqual([]);
+    await close();
   });
 
   it('show their rollback as it runs, in reverse order, with its reason', async () => {

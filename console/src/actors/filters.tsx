@@ -78,7 +78,7 @@ export function Filters({
         <input
           id={findId}
           type="search"
-          placeholder="Search by name or ID"
+          placeholder="Name or ID"
           value={query.get('find') ?? ''}
           onChange={({ target }) => set({ find: target.value })}
         />

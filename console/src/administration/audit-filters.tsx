@@ -65,7 +65,7 @@ export function AuditFilters({ query, change, platform, actions, targets }: Audi
       />
       <NameFilter
         label="Target"
-        placeholder="e.g. the name of a device"
+        placeholder="e.g. Desk lamp"
         isApplied={query.has('subject')}
         initial={[...known].find(([, one]) => one === subject)?.[0] ?? subject ?? ''}
         names={[...known.keys()].sort()}

@@ -25,10 +25,13 @@ export const actionTitle = (action: string): string => withAcronyms(sentenceCase
 /** `ca` → `CA`, `firmware-key` → `Firmware key`. */
 const kindTitle = (kind: string): string => withAcronyms(capital(kind.replaceAll('-', ' ')));
 
+const isUuid = (id: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
+
 /** The target of an action, `device:<id>`, as a text: the device's name, or its kind with the end of its id. */
 export function targetTitle(
   { subject, subject_name }: Pick<AuditListEntry, 'subject' | 'subject_name'>,
   nameOfUser: (id: string) => string,
+  ownTenant: string | null = null,
 ): string {
   const [kind = '', id = ''] = subject.split(/:(.*)/s);
   if (subject_name !== null) {
@@ -37,7 +40,8 @@ export function targetTitle(
   }
   if (kind === 'user') return nameOfUser(id);
   if (kind === 'key') return `API key ${id}`;
-  return `${kindTitle(kind)} ${id.length > 12 ? abbreviateId(id) : id}`.trim();
+  if (kind === 'tenant' && id === ownTenant) return 'This tenant';
+  return `${kindTitle(kind)} ${isUuid(id) ? abbreviateId(id) : humanize(id)}`.trim();
 }
 
 /**

@@ -6,6 +6,7 @@ import { dashboardHref } from '../dashboards/dashboard-types.ts';
 import { deviceHref } from '../devices/device-name.tsx';
 import { useUserNames } from '../people/user-names.ts';
 import { planHref } from '../plans/plan-display.ts';
+import { useSession } from '../session.tsx';
 import { Empty, LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { humanize } from '../ui/text-format.ts';
 import { dateAndTime, fullTime, zone } from '../ui/time.tsx';
@@ -57,11 +58,12 @@ function AuditLog({ platform }: { platform: boolean }) {
   );
   const { firstPage, rows: loaded, shown: rows, isComplete, problem, loadMore, reload } = listed;
   const nameOf = useUserNames();
+  const titleOf = useTargetTitle(nameOf);
   const actions = useRef(new Set<string>()).current;
   const targets = useRef(new Map<string, string>()).current;
   for (const entry of loaded) {
     actions.add(entry.action);
-    targets.set(entry.subject, targetTitle(entry, nameOf));
+    targets.set(entry.subject, titleOf(entry));
   }
   const columns = columnsOf(nameOf);
   const newest = rows[0];
@@ -126,11 +128,16 @@ const subjectLinks: Readonly<Record<string, (id: string) => string>> = {
   dashboard: dashboardHref,
 };
 
+function useTargetTitle(nameOf: (id: string) => string): (entry: Entry) => string {
+  const { me } = useSession();
+  return (entry) => targetTitle(entry, nameOf, me.user.tenant_id);
+}
+
 /** The target of an action, `device:<id>`, as a link if it has a page. */
 function Target({ of: entry, nameOf }: { of: Entry; nameOf(id: string): string }) {
   const [kind = '', id = ''] = entry.subject.split(/:(.*)/s);
   const hrefOf = subjectLinks[kind];
-  const text = targetTitle(entry, nameOf);
+  const text = useTargetTitle(nameOf)(entry);
   return hrefOf === undefined ? (
     <span title={entry.subject}>{text}</span>
   ) : (

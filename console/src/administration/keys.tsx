@@ -66,7 +66,7 @@ export function ApiKeysPage() {
                     <Pill tone={tones[status]}>{status}</Pill>
                     {key.expires_at !== null && status === 'active' && (
                       <p className="quiet small what">
-                        until <Time at={key.expires_at} />
+                        {Date.parse(key.expires_at) > now ? 'ends' : 'ended'} <Time at={key.expires_at} />
                       </p>
                     )}
                   </td>

@@ -20,3 +20,20 @@ export const changePath = (id: string, rest = ''): string => `${CHANGES}/${id}${
 /** The device that a change is about, or null. */
 export const deviceOfChange = (subject: string): string | null =>
   subject.startsWith('device:') ? subject.slice('device:'.length) : null;
+
+/** Titles of change requests by their operation. */
+const titles: Readonly<Record<string, string>> = {
+  registerManifest: 'First manifest',
+  updateManifest: 'New manifest',
+  updatePolicy: 'Looser safety policy',
+  rotateSecret: 'New device key',
+  reinstateDevice: 'Reinstatement',
+  revokeDevice: 'Revocation',
+  bindCertificate: 'New device certificate',
+  updateCa: 'Activation of a device CA',
+  releaseFirmware: 'Firmware release',
+  setFirmwareSigning: 'Firmware without signatures',
+  addFirmwareKey: 'New firmware key',
+};
+
+export const changeTitle = (operation: string): string => titles[operation] ?? operation;

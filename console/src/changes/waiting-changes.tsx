@@ -14,6 +14,7 @@ import {
   type ChangeRequestEntry,
   type ChangeRequestList,
   changePath,
+  changeTitle,
   deviceOfChange,
 } from './change-request.ts';
 import { ApproveChange, RefuseChange, type ShownChange } from './decide-change.tsx';
@@ -22,21 +23,6 @@ import { WeakerList } from './weaker-list.tsx';
 
 const REFRESH_MS = 10_000;
 const STALE = [CHANGES, '/v1/devices', '/v1/tenant/policy', '/v1/firmware'];
-
-/** Titles of change requests by their operation. */
-const titles: Readonly<Record<string, string>> = {
-  registerManifest: 'First manifest',
-  updateManifest: 'New manifest',
-  updatePolicy: 'Looser safety policy',
-  rotateSecret: 'New device key',
-  reinstateDevice: 'Reinstatement',
-  revokeDevice: 'Revocation',
-  bindCertificate: 'New device certificate',
-  updateCa: 'Activation of a device CA',
-  releaseFirmware: 'Firmware release',
-  setFirmwareSigning: 'Firmware without signatures',
-  addFirmwareKey: 'New firmware key',
-};
 
 type Decision = 'approve' | 'refuse';
 
@@ -117,7 +103,7 @@ function Entry({ of: one, onDecide }: { of: ChangeRequestEntry; onDecide(decisio
       <article className="card asked" aria-labelledby={titleId}>
         <header>
           <h3 id={titleId}>
-            {titles[one.operation] ?? one.operation}
+            {changeTitle(one.operation)}
             {device !== null && (
               <>
                 {' '}
@@ -143,7 +129,7 @@ function Entry({ of: one, onDecide }: { of: ChangeRequestEntry; onDecide(decisio
           <button type="button" className="button danger" onClick={() => onDecide('refuse')}>
             Refuse …
           </button>
-          <button type="button" className="button" onClick={() => onDecide('approve')}>
+          <button type="button" className="button primary" onClick={() => onDecide('approve')}>
             Approve …
           </button>
         </div>

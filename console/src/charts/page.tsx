@@ -10,6 +10,7 @@ import { ChartToolbar } from './chart-toolbar.tsx';
 import { ChartView, nameIn, Swatch } from './chart-view.tsx';
 import { type ChartQuery, type TimeWindow, untilNow, viewFrom, withSeries } from './chart-window.ts';
 import type { ShownTime } from './history-request.ts';
+import type { SeriesPoints } from './points.ts';
 import { PointsTable } from './points-table.tsx';
 import { SeriesPicker } from './series-picker.tsx';
 import { type ChartModel, useChart } from './use-chart.ts';
@@ -100,6 +101,9 @@ interface SeriesListProps {
   setSeries(series: ChartQuery['series']): void;
 }
 
+const isEmpty = (points: SeriesPoints | undefined): boolean =>
+  points !== undefined && points.numbers.length === 0 && points.segments.length === 0;
+
 function SeriesList({ id, view, model, setSeries }: SeriesListProps) {
   return (
     <div className="series-list">
@@ -109,6 +113,7 @@ function SeriesList({ id, view, model, setSeries }: SeriesListProps) {
             {(one.points?.numbers.length ?? 0) > 0 && <Swatch colour={one.colour} />}
             {nameIn(one, model.series)}
             {one.problem !== null && <span className="quiet">({one.problem.message})</span>}
+            {isEmpty(one.points) && <span className="quiet">(no values in this time)</span>}
             <button
               type="button"
               className="icon-button"

@@ -3,8 +3,9 @@ import { Link } from 'wouter';
 import { DAY_MS } from '../../../src/domain/day.ts';
 import { forEachLeaf, untimedReport } from '../../../src/domain/history/sample.ts';
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
+import { stateWord } from '../devices/main-value.ts';
 import { useNow } from '../ui/clock.ts';
-import { valueName } from '../ui/values.tsx';
+import { formatValue, valueName } from '../ui/values.tsx';
 import { chartHref, MAX_CHARTED_SERIES } from './chart-window.ts';
 import { chartRange, type TrendPoint, trendPath } from './trends.ts';
 import './trend.css';
@@ -38,6 +39,7 @@ export function PropertyTrend({ deviceId, name, value, points }: PropertyTrendPr
   const properties = chartedProperties(name, value).slice(0, MAX_CHARTED_SERIES);
   if (properties.length === 0) return null;
   const isStepped = typeof value === 'boolean';
+  const wordOf = (state: boolean): string => stateWord(name, state) ?? formatValue(state);
   const box = { from: now - DAY_MS, to: now, width: WIDTH, height: HEIGHT, isStepped };
   const path = points === undefined ? '' : trendPath(points, box);
   return (
@@ -45,7 +47,9 @@ export function PropertyTrend({ deviceId, name, value, points }: PropertyTrendPr
       className="trend"
       href={chartHref(deviceId, properties, chartRange(points, now))}
       aria-label={`Chart of ${valueName(name)}`}
-      title={path === '' ? 'History' : 'Last 24 hours'}
+      title={
+        path === '' ? 'History' : `Last 24 hours${isStepped ? `: up is ${wordOf(true)}, down is ${wordOf(false)}` : ''}`
+      }
     >
       {path === '' ? (
         'Chart'

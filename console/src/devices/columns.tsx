@@ -46,7 +46,7 @@ export function useDeviceColumns(values: ReadonlyMap<string, DeviceValues>): rea
         },
       },
       {
-        ...{ id: 'state', title: 'State', width: 'minmax(10rem, 2fr)', hideOnNarrow: true, value: stateOf },
+        ...{ id: 'state', title: 'State', width: 'minmax(9.5rem, 2fr)', hideOnNarrow: true, value: stateOf },
         cell: (device) => <span title={stateOf(device) ?? ''}>{stateOf(device) ?? '—'}</span>,
       },
       {
@@ -57,7 +57,7 @@ export function useDeviceColumns(values: ReadonlyMap<string, DeviceValues>): rea
         },
       },
       {
-        ...{ id: 'home', title: 'Home', width: 'minmax(4.5rem, 0.9fr)', hideOnNarrow: true, value: homeOf },
+        ...{ id: 'home', title: 'Home', width: 'minmax(4.2rem, 0.9fr)', hideOnNarrow: true, value: homeOf },
         cell: (device) => homeOf(device) ?? '—',
       },
       {
@@ -65,7 +65,7 @@ export function useDeviceColumns(values: ReadonlyMap<string, DeviceValues>): rea
         cell: (device) => roomOf(device) ?? '—',
       },
       {
-        ...{ id: 'type', title: 'Type', width: 'minmax(6.5rem, 1fr)', hideOnNarrow: true },
+        ...{ id: 'type', title: 'Type', width: 'minmax(7.8rem, 1fr)', hideOnNarrow: true },
         ...{ value: ({ device_type }) => device_type, cell: ({ device_type }) => device_type },
       },
       {

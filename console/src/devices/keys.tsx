@@ -32,7 +32,7 @@ export function DeviceKeys({ id }: { id: string }) {
                 <Pill tone={tones[status]}>{status}</Pill>{' '}
                 {status === 'grace' && grace_until !== null && (
                   <span className="quiet small">
-                    until <Time at={grace_until} />
+                    ends <Time at={grace_until} />
                   </span>
                 )}
               </td>

@@ -5,11 +5,11 @@ import type { UnitOf } from '../ui/values.tsx';
 
 // Units of the actions that the service knows, for lists that do not load manifests.
 
-/** The unit in the map, or else in the name. */
+/** The unit in the map, or else in the name. All devices report their battery in percent (docs/devices.md). */
 export const lookUp =
   (units: ReadonlyMap<string, string>): UnitOf =>
   (path) =>
-    units.get(path) ?? unitInName(path);
+    units.get(path) ?? unitInName(path) ?? (path === 'battery' ? '%' : undefined);
 
 const byCategory = new Map<Category, UnitOf>();
 

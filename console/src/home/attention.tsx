@@ -3,7 +3,7 @@ import { Link } from 'wouter';
 import type { ActorKind } from '../../../src/machines/outputs.ts';
 import type { ActorListBody, ConfirmationListBody, OverviewRecord } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
-import { CHANGES, type ChangeRequestList } from '../changes/change-request.ts';
+import { CHANGES, type ChangeRequestList, changeTitle } from '../changes/change-request.ts';
 import { commandHref } from '../commands/status.tsx';
 import { deviceHref } from '../devices/device-name.tsx';
 import { Requester } from '../people/requester.tsx';
@@ -18,6 +18,8 @@ import { useDismissed } from './dismissed.ts';
 import { type FailedCommand, useNewestFailures } from './newest-failures.ts';
 
 const REFRESH_MS = 10_000;
+/** The others are on the page of confirmations. */
+const MAX_WAITING = 3;
 
 /** Open issues, most urgent first. */
 export function Attention({ overview, tenant }: { overview: OverviewRecord; tenant: string | null }) {
@@ -86,22 +88,36 @@ export function Attention({ overview, tenant }: { overview: OverviewRecord; tena
           The actor failed repeatedly. Last state change: <Time at={since} />.
         </Item>
       ))}
-      {confirmations.map(({ command_id, device_id, action, preview, expires_at, requested_by, requested_with }) => (
+      {confirmations
+        .slice(0, MAX_WAITING)
+        .map(({ command_id, device_id, action, preview, expires_at, requested_by, requested_with }) => (
+          <Item
+            key={command_id}
+            icon="confirm"
+            tone="warn"
+            href="/confirmations"
+            title={`Waiting for confirmation: ${sentenceCase(action).toLowerCase()} · ${preview.device?.name ?? `device ${abbreviateId(device_id)}`}`}
+          >
+            Requested by <Requester of={{ requested_by, requested_with }} />. Expires <Countdown until={expires_at} />.
+          </Item>
+        ))}
+      {changes.slice(0, MAX_WAITING).map(({ id, operation, weaker, expires_at }) => (
         <Item
-          key={command_id}
-          icon="confirm"
+          key={id}
+          icon="policy"
           tone="warn"
           href="/confirmations"
-          title={`Waiting for confirmation: ${sentenceCase(action).toLowerCase()} · ${preview.device?.name ?? `device ${abbreviateId(device_id)}`}`}
+          title={`Waiting for confirmation: ${changeTitle(operation).toLowerCase()}`}
         >
-          Requested by <Requester of={{ requested_by, requested_with }} />. Expires <Countdown until={expires_at} />.
-        </Item>
-      ))}
-      {changes.map(({ id, weaker, expires_at }) => (
-        <Item key={id} icon="policy" tone="warn" href="/confirmations" title="Waiting for confirmation: a weaker rule">
           {weaker[0]} {weaker.length > 1 && `And ${weaker.length - 1} more.`} Expires <Countdown until={expires_at} />.
         </Item>
       ))}
+      {Math.max(confirmations.length, changes.length) > MAX_WAITING && (
+        <li className="warn">
+          <Icon name="confirm" />
+          <Link href="/confirmations">Show all that waits for confirmation</Link>
+        </li>
+      )}
       {failing.map((device) => (
         <FailingDevice
           key={device.id}

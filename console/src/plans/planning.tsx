@@ -1,5 +1,7 @@
 import type { PlannerPhase } from '../../../src/domain/cognition.ts';
-import { Fact, Facts, ObjectMembers } from '../ui/values.tsx';
+import { isObject } from '../../../src/domain/json/value.ts';
+import { DeviceName } from '../devices/device-name.tsx';
+import { Fact, Facts, ObjectMembers, Value } from '../ui/values.tsx';
 import type { PlanRecord } from './plan-display.ts';
 
 const phases: Readonly<Record<PlannerPhase, string>> = {
@@ -24,7 +26,7 @@ export function Planning({ of: cognition }: { of: PlanRecord['cognition'] }) {
         {summary !== undefined && <Fact name="Summary">{summary}</Fact>}
         {final_state !== undefined && (
           <Fact name="Final state">
-            {Object.keys(final_state).length === 0 ? 'none' : <ObjectMembers of={final_state} />}
+            {Object.keys(final_state).length === 0 ? 'none' : <FinalState of={final_state} />}
           </Fact>
         )}
         {error !== undefined && (
@@ -34,5 +36,28 @@ export function Planning({ of: cognition }: { of: PlanRecord['cognition'] }) {
         )}
       </Facts>
     </section>
+  );
+}
+
+/** The state that the agent reports at the end: that of each device by its name, and what else it has. */
+function FinalState({ of }: { of: Readonly<Record<string, unknown>> }) {
+  const { devices, ...others } = of;
+  if (!isObject(devices)) return <ObjectMembers of={of} />;
+  return (
+    <>
+      <Facts>
+        {Object.entries(devices).map(([id, state]) => (
+          <div key={id}>
+            <dt>
+              <DeviceName id={id} />
+            </dt>
+            <dd>
+              <Value of={state} />
+            </dd>
+          </div>
+        ))}
+      </Facts>
+      <ObjectMembers of={others} />
+    </>
   );
 }

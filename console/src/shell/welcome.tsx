@@ -41,7 +41,11 @@ export function Welcome({ me, onJoined }: { me: Me; onJoined(): Promise<void> })
             {me.invitations.length > 0 ? 'Or name of a new tenant' : 'Name of the new tenant'}
           </label>
           <input id={nameId} ref={name} required maxLength={100} autoComplete="organization" />
-          <button type="submit" className="button wide" disabled={change.isPending}>
+          <button
+            type="submit"
+            className={me.invitations.length > 0 ? 'button wide' : 'button primary wide'}
+            disabled={change.isPending}
+          >
             Create tenant
           </button>
         </form>

@@ -121,7 +121,9 @@ function Row({ entry, isOfPlace }: { entry: Entry; isOfPlace: boolean }) {
       <div className="timeline-event">
         <p>
           {command_id === null ? text : <Link href={commandHref(command_id)}>{text}</Link>}
-          {kind === 'command' && status !== null && status !== 'succeeded' && <StatusPill status={status} />}
+          {(kind === 'command' || kind === 'plan') && status !== null && status !== 'succeeded' && (
+            <StatusPill status={status} />
+          )}
         </p>
         <p className="quiet small">
           {isOfPlace && <Link href={`/devices/${device_id}`}>{device_name ?? device_id}</Link>}

@@ -69,10 +69,11 @@ export function Value({ of, path, unitOf, nameOf }: ValueProps) {
   );
 }
 
-/** Several values on one line, truncated. */
+/** Several values on one line, truncated; those of more than one have their names. */
 export function formatBrief(values: Readonly<Record<string, unknown>>, unitOf?: UnitOf): string {
-  const text = Object.entries(values)
-    .map(([name, value]) => formatValue(value, name, unitOf))
+  const entries = Object.entries(values);
+  const text = entries
+    .map(([name, value]) => `${entries.length > 1 ? `${valueName(name)} ` : ''}${formatValue(value, name, unitOf)}`)
     .join(', ');
   return text.length <= BEGINNING ? text : `${text.slice(0, BEGINNING)}…`;
 }

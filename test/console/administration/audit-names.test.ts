@@ -27,6 +27,9 @@ describe('the target of an audit entry', () => {
     expect(titleOf(`device:${ID}`, null)).toBe('Device …0000abcd');
     expect(titleOf(`ca:${ID}`, null)).toBe('CA …0000abcd');
     expect([titleOf('flag:maintenance', null), titleOf('service', null)]).toEqual(['Flag maintenance', 'Service']);
+    expect(titleOf('flag:commands_disabled', null)).toBe('Flag commands disabled');
+    const ofTenant = (own: string) => targetTitle({ subject: `tenant:${ID}`, subject_name: null }, () => '', own);
+    expect([ofTenant(ID), ofTenant('other')]).toEqual(['This tenant', 'Tenant …0000abcd']);
   });
 });
 

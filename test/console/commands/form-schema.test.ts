@@ -9,7 +9,8 @@ it('a writeOnly text has a password field, which the browser does not fill in', 
 
 it('the placeholder of a writeOnly parameter is shown as text', () => {
   expect(formatValue({ write_only: true })).toBe('not shown');
-  expect(formatBrief({ slot: 1, pin: { write_only: true } })).toBe('1, not shown');
+  expect(formatBrief({ slot: 1, pin: { write_only: true } })).toBe('slot 1, pin not shown');
+  expect(formatBrief({ level: 40 }, () => '%')).toBe('40\u00a0%');
   expect(formatValue({ write_only: false })).toBe('write only no');
 });
 

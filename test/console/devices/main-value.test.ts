@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { lookUp } from '../../../console/src/devices/known-units.ts';
 import { iconOfDevice, mainValue } from '../../../console/src/devices/main-value.ts';
 
 describe('what a list shows of a device', () => {
@@ -19,5 +20,10 @@ describe('what a list shows of a device', () => {
   it('is the first values by name without a category, and nothing without a state', () => {
     expect(mainValue('aquarium_pump', { speed: 3, flow: 2, level: 1 })).toMatch(/^flow 2, level 1/);
     expect(mainValue('smart_light', {})).toBeNull();
+  });
+
+  it('has the unit of the manifest or of the name, and a battery is in percent', () => {
+    const unitOf = lookUp(new Map([['fill', 'cm']]));
+    expect(['fill', 'power_w', 'battery', 'level'].map(unitOf)).toEqual(['cm', 'W', '%', undefined]);
   });
 });
