@@ -71,13 +71,14 @@ export function rollUp(samples: readonly Sample[], step: Milliseconds, until = N
 export const floorTo = (time: EpochMs, step: Milliseconds): EpochMs => Math.floor(time / step) * step;
 
 function bucketOf(samples: readonly Sample[], from: number, to: number, start: EpochMs, end: EpochMs): Bucket {
-  const times = new Map<State, Milliseconds>();
+  let times: Map<State, Milliseconds> | null = null;
   let numbers: NumberSummary | null = null;
   for (let n = from; n < to; n += 1) {
     const { time, value } = samples[n] as Sample;
     if (typeof value === 'number') numbers = addNumber(numbers, value);
     else {
       const next = n + 1 < to ? (samples[n + 1] as Sample).time : Math.max(end, time);
+      times ??= new Map();
       times.set(value, (times.get(value) ?? 0) + next - time);
     }
   }
@@ -88,7 +89,7 @@ function bucketOf(samples: readonly Sample[], from: number, to: number, start: E
     numbers,
     last: (samples[to - 1] as Sample).value,
     head,
-    states: longestStates(times),
+    states: times === null ? NO_STATES : longestStates(times),
   };
 }
 

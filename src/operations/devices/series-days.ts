@@ -70,11 +70,11 @@ export async function* readSeriesDays(
     return;
   }
   const paths = keys.map(({ property }) => seriesPathOf(property));
-  const reported = await reportedOf(all, paths);
+  const reported = new ReportedSamples(all, paths);
   for (const [n, rows] of all.entries()) {
     const { deviceId, property, pending = [] } = keys[n] as RequestedSeries;
     const waiting = pending.flatMap((report) => sampleOf(report, paths[n] ?? null) ?? []);
-    const unmerged = unmergedOf({ rows, reported: reported[n] ?? [], pending: waiting }, range);
+    const unmerged = unmergedOf({ rows, reported: await reported.of(n), pending: waiting }, range);
     const segments = (day: number) => history.segments(tenantId, deviceId, day, [property]);
     yield done(new SeriesDays({ rows, unmerged, range, source, segments }));
   }
@@ -218,18 +218,41 @@ interface PathSamples {
 
 /**
  * The samples of each series in reports that are not compacted; a path is null if no series has it. The reports of a device
- * are parsed once.
+ * are parsed once, for the first of its series: the samples of one device at a time are in memory if its series follow one
+ * another.
  */
-async function reportedOf(all: readonly SeriesRows[], paths: readonly (SeriesPath | null)[]): Promise<Reported[][]> {
-  const found: Reported[][] = all.map(() => []);
-  const byTail = new Map<readonly ReportRow[], PathSamples[]>();
-  for (const [n, { tail }] of all.entries()) {
-    const path = paths[n] ?? null;
-    if (tail.length === 0 || path === null) continue;
-    byTail.set(tail, [...(byTail.get(tail) ?? []), { path, samples: found[n] as Reported[] }]);
+class ReportedSamples {
+  readonly #all: readonly SeriesRows[];
+  readonly #paths: readonly (SeriesPath | null)[];
+  /** By the number of the series, until they are used. */
+  readonly #found = new Map<number, Reported[]>();
+
+  constructor(all: readonly SeriesRows[], paths: readonly (SeriesPath | null)[]) {
+    this.#all = all;
+    this.#paths = paths;
   }
-  for (const [tail, series] of byTail) await addReported(tail, series);
-  return found;
+
+  /** Called once for each series. */
+  async of(n: number): Promise<readonly Reported[]> {
+    const { tail } = this.#all[n] as SeriesRows;
+    if (tail.length === 0 || this.#paths[n] === null) return [];
+    if (!this.#found.has(n)) await this.#parse(tail);
+    const samples = this.#found.get(n) ?? [];
+    this.#found.delete(n);
+    return samples;
+  }
+
+  async #parse(tail: readonly ReportRow[]): Promise<void> {
+    const series: PathSamples[] = [];
+    for (const [n, rows] of this.#all.entries()) {
+      const path = this.#paths[n] ?? null;
+      if (rows.tail !== tail || path === null) continue;
+      const samples: Reported[] = [];
+      this.#found.set(n, samples);
+      series.push({ path, samples });
+    }
+    await addReported(tail, series);
+  }
 }
 
 async function addReported(rows: readonly ReportRow[], series: readonly PathSamples[]): Promise<void> {

@@ -2,6 +2,7 @@ import { expect, it } from 'vitest';
 import { dayOf } from '../../../src/domain/day.ts';
 import type { StoredReport } from '../../../src/domain/history/sample.ts';
 import { encodeSegment } from '../../../src/domain/history/segment.ts';
+import { readSeriesDays } from '../../../src/operations/devices/series-days.ts';
 import {
   readBuckets,
   readManyBuckets,
@@ -9,7 +10,7 @@ import {
   readSamples,
   type SampleSeries,
 } from '../../../src/operations/devices/series-reader.ts';
-import type { SeriesRows } from '../../../src/store/contract/history.ts';
+import type { ReportRow, SeriesRows } from '../../../src/store/contract/history.ts';
 import { testClock } from '../../support/clock.ts';
 import { bucketsOf, compactionOf, DAY, HOUR, MINUTE, ReportingDevice, summaryOf } from '../../support/history-model.ts';
 import { MemoryDatabase } from '../../support/memory-store/database.ts';
@@ -221,4 +222,47 @@ it('takes the state at the start of a range from an earlier day, wherever its sa
   clock.set(from + HOUR);
   await compactionOf(store, clock).sweep();
   await expectState('open');
+});
+
+it('parses the reports of a device once, when the first of its series is read', async () => {
+  const parsed: string[] = [];
+  const tailOf = (device: string): ReportRow[] => [
+    {
+      version: 1,
+      get text() {
+        parsed.push(device);
+        return JSON.stringify([[START, START, 1, { level: device, mode: 'on' }]]);
+      },
+    },
+  ];
+  const tails = new Map(['one', 'other'].map((device) => [device, tailOf(device)]));
+  const { services } = storeOf(() => ({}));
+  services.store.history.series = async (_tenant, keys) =>
+    keys.map(({ deviceId }) => ({
+      days: [],
+      before: null,
+      parts: [],
+      tail: tails.get(deviceId) ?? [],
+      complete: true,
+    }));
+  const keys = [
+    ...[
+      { deviceId: 'one', property: 'level' },
+      { deviceId: 'one', property: '$not.telemetry' },
+    ],
+    ...[
+      { deviceId: 'other', property: 'level' },
+      { deviceId: 'one', property: 'mode' },
+    ],
+  ];
+  const values: unknown[] = [];
+  const parsedAt: string[] = [];
+  const day = dayOf(START);
+  for await (const read of readSeriesDays(services, { tenantId: 't', keys }, { from: day, to: day }, null)) {
+    const samples = read.ok ? await read.value.samplesOf(day) : [];
+    values.push(samples.map(({ value }) => value));
+    parsedAt.push(parsed.join());
+  }
+  expect(values).toEqual([['one'], [], ['other'], ['on']]);
+  expect(parsedAt).toEqual(['one', 'one', 'one,other', 'one,other']);
 });
