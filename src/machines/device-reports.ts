@@ -233,10 +233,9 @@ export function importHistory(
   { at, reports }: DeviceEventOf<'history.import'>,
 ): Decision<DeviceContext> {
   const { id: deviceId, tenantId } = context.fixed;
-  return {
-    changes: null,
-    outputs: [...importedSamples(context, at, reports), { type: 'history.imported', tenantId, deviceId }],
-  };
+  const samples = importedSamples(context, at, reports);
+  const stored: Output[] = samples.length === 0 ? [] : [...samples, { type: 'import.put', at }];
+  return { changes: null, outputs: [...stored, { type: 'history.imported', tenantId, deviceId }] };
 }
 
 /** Always reports a match, but a mismatch only once, which is enough to distinguish it from a missing report. */

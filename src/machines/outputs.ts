@@ -102,6 +102,8 @@ export type RowOutput =
   | { type: 'proposal.accept'; proposalId: Uuid; planId: Uuid }
   /** Marks the change request as applied by this commit. If it no longer waits, nothing of the commit is stored. */
   | { type: 'change.apply'; changeId: Uuid; by: Principal; at: EpochMs }
+  /** The commit has imported reports in the history of the device. `at`: of their samples. */
+  | { type: 'import.put'; at: EpochMs }
   /** Makes the user a member of the tenant. */
   | { type: 'member.bind'; userId: Uuid; tenantId: Uuid; role: MemberRole };
 
@@ -253,6 +255,7 @@ const outputKinds = {
   'tags.change': 'row',
   'proposal.accept': 'row',
   'change.apply': 'row',
+  'import.put': 'row',
   'member.bind': 'row',
   'samples.put': 'samples',
   'device.state': 'volatile',

@@ -193,3 +193,13 @@ describe('the bytes of a day', () => {
     expect(driven.context.live.samples.bytes).toBe(30_011);
   });
 });
+
+it('an import marks the position of the device in its commit, unless it leaves no samples', () => {
+  const driven = online();
+  driven.send(publish(1, { noise: { history: 'off' } }));
+  const imported = (state: JsonObject) =>
+    driven.send({ type: 'history.import', at: T0 + 5, by: requester, reports: [{ deviceAt: T0 - DAY, state }] })
+      .outputs;
+  expect(ofType(imported({ level: 1 }), 'import.put')).toEqual([{ type: 'import.put', at: T0 + 5 }]);
+  expect(ofType(imported({ noise: 1 }), 'import.put')).toEqual([]);
+});

@@ -1,6 +1,12 @@
 import { type Bucket, MAX_STATES } from '../../src/domain/history/bucket.ts';
-import type { Sample, SampleValue, StoredReport } from '../../src/domain/history/sample.ts';
+import {
+  IMPORTED_SEQUENCE,
+  type Sample,
+  type SampleValue,
+  type StoredReport,
+} from '../../src/domain/history/sample.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
+import type { RowOutput } from '../../src/machines/outputs.ts';
 import { readBuckets, readSamples } from '../../src/operations/devices/series-reader.ts';
 import { HistoryCompaction } from '../../src/services/history-compaction.ts';
 import type { ActorCommit, Store } from '../../src/store/contract.ts';
@@ -35,16 +41,31 @@ export class ReportingDevice {
 
   /** One commit with reports. `time`: of the device. */
   async report(at: number, ...reports: { time?: number; values: Record<string, SampleValue> }[]): Promise<void> {
-    const rows = reports.map(({ time = at, values }): StoredReport => {
+    const reported = reports.map(({ time = at, values }): StoredReport => {
       this.#sequence += 1;
       for (const [property, value] of Object.entries(values))
         this.samples.push({ property, time, at, sequence: this.#sequence, value: Object.is(value, -0) ? 0 : value });
       return [at, time, this.#sequence, values as JsonObject];
     });
-    const commit = nextCommit(this.#commit, { samples: { at, text: JSON.stringify(rows) }, fixedUnchanged: true });
+    await this.#commitReports(at, reported, []);
+  }
+
+  async #commitReports(at: number, reports: readonly StoredReport[], rows: RowOutput[]): Promise<void> {
+    const samples = { at, text: JSON.stringify(reports) };
+    const commit = nextCommit(this.#commit, { samples, rows, fixedUnchanged: true });
     const { lost } = await this.#store.actors.commit([commit]);
     if (lost.length > 0) throw new Error('the report was not stored');
     this.#commit = commit;
+  }
+
+  /** One commit with reports from before the registration. */
+  async import(at: number, ...reports: { time: number; values: Record<string, SampleValue> }[]): Promise<void> {
+    const imported = reports.map(({ time, values }): StoredReport => {
+      for (const [property, value] of Object.entries(values))
+        this.samples.push({ property, time, at, sequence: IMPORTED_SEQUENCE, value });
+      return [at, time, IMPORTED_SEQUENCE, values as JsonObject];
+    });
+    await this.#commitReports(at, imported, [{ type: 'import.put', at }]);
   }
 
   /** A report that loses a version conflict. */

@@ -26,6 +26,7 @@ export const effectKinds = [
   'members',
   'proposals',
   'changes',
+  'imported',
   'idempotency',
 ] as const;
 export type EffectKind = (typeof effectKinds)[number];
@@ -175,6 +176,8 @@ interface GatheredRows {
   members: Json[];
   proposals: Json[];
   changes: Json[];
+  /** When the last reports were imported; null without any. */
+  importedAt: number | null;
 }
 
 type RowOf<Type extends RowOutput['type']> = Extract<RowOutput, { type: Type }>;
@@ -223,6 +226,9 @@ const gatherRow: { readonly [Type in RowOutput['type']]: (rows: GatheredRows, ou
   'change.apply'({ changes }, { changeId, by, at }) {
     changes.push({ id: changeId, by: { ...by }, at });
   },
+  'import.put'(rows, { at }) {
+    rows.importedAt = Math.max(rows.importedAt ?? at, at);
+  },
 };
 
 /** Merges several outputs about one device's keys, applied in order, into at most one change of each row. */
@@ -230,12 +236,14 @@ function addRows(outputs: readonly RowOutput[], put: (name: EffectKind, rows: Js
   const rows: GatheredRows = {
     ...{ deviceId: '', added: new Map(), graces: {}, ends: [] },
     ...{ manifest: null, tagsRemoved: new Map(), tagsAdded: new Map(), members: [], proposals: [], changes: [] },
+    importedAt: null,
   };
   for (const output of outputs) {
     const gather = gatherRow[output.type] as (rows: GatheredRows, output: RowOutput) => void;
     gather(rows, output);
   }
   const { deviceId, added, graces, ends, manifest, tagsRemoved, tagsAdded, members, proposals, changes } = rows;
+  if (rows.importedAt !== null) put('imported', [{ at: rows.importedAt }]);
   put(
     'keys',
     [...added.values()].map((key) => ({

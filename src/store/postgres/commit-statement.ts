@@ -164,6 +164,9 @@ const effectSections: Readonly<Record<EffectKind, string>> = {
     ${from('changes', 'id uuid, by jsonb, at bigint')}
     where c.id = r.id and c.tenant_id = a.tenant_id and c.status = 'awaiting_confirmation' and c.expires_at > r.at
     returning c.id`,
+  imported: `insert into history_positions as p (device_id, tenant_id, version, imported_at)
+    select a.id, a.tenant_id, 0, r.at ${from('imported', 'at bigint')}
+    on conflict (device_id) do update set imported_at = greatest(p.imported_at, excluded.imported_at)`,
   idempotency: putIdempotency(from('idempotency', idempotencyFields)),
 };
 

@@ -27,6 +27,12 @@ interface PartitionedTable {
     /** Condition on the rows `t` of the default partition that are not. */
     rows: string;
   };
+  /** The same for the rows that were imported at `since` or later, which are needed though their day has expired. */
+  imported?: {
+    existsIn(last: DayNumber, since: EpochMs): string;
+    /** `since`: an expression. */
+    rows(since: string): string;
+  };
 }
 
 /** The rows of a table that end before `end`; those before `expired` also if they are pending. */
@@ -53,6 +59,13 @@ const parts: PartitionedTable = {
     // A statement that inserts parts also sets `open_from`.
     existsIn: (_, last) => `select exists (select from history_positions where open_from <= ${last}) as pending`,
     rows: 'exists (select from history_positions p where p.device_id = t.device_id and p.open_from <= t.day)',
+  },
+  // The roll-ups of a day that expired before it was imported are made from its parts.
+  imported: {
+    existsIn: (last, since) =>
+      `select exists (select from history_positions where open_from <= ${last} and imported_at >= ${since}) as pending`,
+    rows: (since) => `exists (select from history_positions p
+      where p.device_id = t.device_id and p.open_from <= t.day and p.imported_at >= ${since})`,
   },
 };
 const segments: PartitionedTable = { name: 'history_segments', days: 1, unit: 1, expired: 'day < $1::integer' };
@@ -146,7 +159,7 @@ async function dropBefore(database: HistoryDatabase, table: PartitionedTable, ra
   let dropped = 0;
   for (const day of await partitionsOf(database, table)) {
     const next = day + table.days;
-    if (next <= range.end && (await dropPartition(database, table, day, next <= range.expired))) dropped += 1;
+    if (next <= range.end && (await dropPartition(database, table, day, range))) dropped += 1;
   }
   await deleteFromDefault(database, table, range);
   return dropped;
@@ -154,8 +167,10 @@ async function dropBefore(database: HistoryDatabase, table: PartitionedTable, ra
 
 /** Without an index: the table is small, and `DELETE_BATCH` limits how long a statement locks rows. */
 async function deleteFromDefault(database: HistoryDatabase, table: PartitionedTable, range: DropRange): Promise<void> {
-  const { pending, name } = table;
-  const condition = `${table.expired} ${pending === undefined ? '' : `and (${table.expired.replace('$1', '$2')} or not ${pending.rows})`}`;
+  const { pending, imported, name } = table;
+  const isExpired = table.expired.replace('$1', '$2');
+  const isKept = imported?.rows(`$2::bigint * ${DAY_MS}`) ?? 'false';
+  const condition = `${table.expired} ${pending === undefined ? '' : `and ((${isExpired} and not ${isKept}) or not ${pending.rows})`}`;
   for (let deleted = DELETE_BATCH; deleted === DELETE_BATCH; ) {
     const rows = await database.write<{ deleted: number }>({
       text: `with gone as (delete from ${name}_default where ctid = any(array(
@@ -172,14 +187,17 @@ function dropPartition(
   database: HistoryDatabase,
   table: PartitionedTable,
   day: DayNumber,
-  isExpired: boolean,
+  { expired }: DropRange,
 ): Promise<boolean> {
   const name = partitionName(table, day);
+  const last = day + table.days - 1;
+  const needed =
+    last < expired ? table.imported?.existsIn(last, expired * DAY_MS) : table.pending?.existsIn(name, last);
   return briefly(database, async (query) => {
-    if (table.pending !== undefined && !isExpired) {
+    if (needed !== undefined) {
       // Only new rows of these days wait. If one does, it prevents the drop, which then fails after `lock_timeout`.
       await query(`lock table only ${name} in share mode`);
-      const [found] = await query<{ pending: boolean }>(table.pending.existsIn(name, day + table.days - 1));
+      const [found] = await query<{ pending: boolean }>(needed);
       if (found?.pending !== false) return false;
     }
     await query(`drop table ${name}`);

@@ -32,9 +32,12 @@ interface SeriesRow {
   report: string | null;
 }
 
-/** Reports of the days are received until $5, but those from before the registration are imported at any time. */
+/**
+ * Reports of the days are received until $5, but those from before the registration are imported at any time: also later,
+ * for the value before the days.
+ */
 const receivedBefore = `case when $3::integer::bigint * ${DAY_MS} < (select created_at from devices where id = g.device_id)
-      then ${Number.MAX_SAFE_INTEGER} else $5::bigint end`;
+      then ${Number.MAX_SAFE_INTEGER} else greatest($5::bigint, p.imported_at + 1) end`;
 
 /**
  * `offset 0` keeps a subquery apart, so that it is executed for each series with an index: joined, PostgreSQL may read whole

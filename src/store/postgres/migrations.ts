@@ -39,6 +39,7 @@ import { agentTokenUsers } from './migrations/0053-agent-token-users.ts';
 import { historyMigration } from './migrations/0054-history.ts';
 import { manifestPropertiesMigration } from './migrations/0055-manifest-properties.ts';
 import { dashboardsMigration } from './migrations/0060-dashboards.ts';
+import { historyImportsMigration } from './migrations/0061-history-imports.ts';
 
 export interface Migration {
   id: number;
@@ -106,6 +107,7 @@ export const migrations: readonly Migration[] = [
   { id: 54, name: 'history', sql: historyMigration, change: 'expand' },
   { id: 55, name: 'manifest properties', sql: manifestPropertiesMigration, change: 'expand' },
   { id: 60, name: 'dashboards', sql: dashboardsMigration, change: 'expand' },
+  { id: 61, name: 'history imports', sql: historyImportsMigration, change: 'expand' },
 ];
 
 /** The newest migration that this build knows. */

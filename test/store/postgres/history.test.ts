@@ -1,6 +1,8 @@
 import { beforeEach, expect, it } from 'vitest';
 import { dayOf } from '../../../src/domain/day.ts';
 import { MAX_DAY_PROPERTIES, MAX_DAY_SAMPLES } from '../../../src/domain/history/report-collector.ts';
+import { encodeSegment } from '../../../src/domain/history/segment.ts';
+import { readSamples } from '../../../src/operations/devices/series-reader.ts';
 import { MAX_DEVICE_SKEW_MS, MAX_SERIES_BYTES } from '../../../src/store/contract/history.ts';
 import { newId } from '../../support/actor-commits.ts';
 import { type TestClock, testClock } from '../../support/clock.ts';
@@ -42,6 +44,68 @@ eachStore('history of devices', (backend) => {
       }
     }
   };
+
+  it('reads what was imported as the value before a range that ends before the import', async () => {
+    const registeredAt = START + 10 * DAY;
+    const imported = new ReportingDevice(store(), undefined, registeredAt);
+    await imported.register();
+    await imported.report(registeredAt + 3 * DAY, { values: { level: 9 } });
+    const from = registeredAt + DAY;
+    const read = async () => {
+      const { tenantId, id: deviceId } = imported;
+      const request = { tenantId, deviceId, property: 'level', from, to: from + DAY };
+      const result = await readSamples({ store: store() }, request, 10);
+      return result.ok && result.value;
+    };
+    expect(await read()).toEqual({ samples: [], before: null });
+    clock.set(registeredAt + 4 * DAY);
+    await imported.import(clock.now(), { time: START + HOUR, values: { level: 7 } });
+    expect(await read()).toEqual({ samples: [], before: 7 });
+    await imported.import(clock.now() + DAY, { time: START + 2 * HOUR, values: { level: 8 } });
+    expect(await read()).toEqual({ samples: [], before: 8 });
+    const compaction = compactionOf(store(), clock);
+    compaction.recordImport(imported.id, imported.tenantId);
+    await compaction.compactBusy();
+    expect(await read()).toEqual({ samples: [], before: 8 });
+  });
+
+  it('keeps imported samples of a day that has expired until its roll-ups are made', async () => {
+    const day = dayOf(START) - 20;
+    await device.import(START, { time: day * DAY + HOUR, values: { level: 7 } });
+    const { id: deviceId, tenantId } = device;
+    const compaction = compactionOf(store(), clock);
+    const drop = (today: number) =>
+      store().history.dropPartitions({ today, samplesFrom: today - 7, rollupsFrom: today - 730 }, today * DAY);
+    // The process ends after it has compacted the import.
+    const { version, rows } = await store().history.tail(deviceId, 500, 1_000_000);
+    const body = await encodeSegment([...device.seriesOf('level')]);
+    const compacted = { deviceId, tenantId, from: version, to: rows.at(-1)?.version ?? 0 };
+    await store().history.compact({ ...compacted, segments: [{ property: 'level', day, samples: 1, body }] });
+    await drop(dayOf(START));
+    const read = () => device.buckets('level', day * DAY, (day + 1) * DAY, DAY);
+    expect((await read()).buckets).toMatchObject([{ count: 1, last: 7 }]);
+    await compaction.sweep();
+    expect(compaction.merged).toBe(1);
+    await drop(dayOf(START));
+    expect((await read()).buckets).toMatchObject([{ count: 1, last: 7 }]);
+  });
+
+  it('drops samples that were imported and could not be rolled up as late as those of reports', async () => {
+    const day = dayOf(START) - 20;
+    const { id: deviceId, tenantId } = device;
+    await device.import(START, { time: day * DAY + HOUR, values: { level: 7 } });
+    const body = await encodeSegment([...device.seriesOf('level')]);
+    const { rows } = await store().history.tail(deviceId, 500, 1_000_000);
+    const segments = [{ property: 'level', day, samples: 1, body }];
+    await store().history.compact({ deviceId, tenantId, from: 0, to: rows.at(-1)?.version ?? 0, segments });
+    const parts = async (today: number) => {
+      await store().history.dropPartitions({ today, samplesFrom: today - 7, rollupsFrom: 0 }, today * DAY);
+      const range = { from: day, to: day };
+      return (await store().history.series(tenantId, [{ deviceId, property: 'level' }], range, null))[0]?.parts.length;
+    };
+    expect(await parts(dayOf(START) + 9)).toBe(1);
+    expect(await parts(dayOf(START) + 10)).toBe(0);
+  });
 
   it('reads large segments of one series alone, and not those of several', async () => {
     const { id: deviceId, tenantId } = device;

@@ -166,12 +166,13 @@ function applyEffects(
   for (const { id, event, dueAt } of set.values()) {
     tables.timers.set(timerKey(ref, id), { ref, id, event, dueAt: bigint(dueAt, 'due_at') as number, openAt, shard });
   }
-  if (rows.length > 0) writeRows(tables, row.tenantId, rows);
+  if (rows.length > 0) writeRows(tables, { id: ref.id, tenantId: row.tenantId }, rows);
 }
 
 /** The tables, and the versions of keys that the same commit added. */
 interface RowTarget {
   tables: Tables;
+  id: Uuid;
   tenantId: Uuid;
   added: Set<number>;
 }
@@ -227,13 +228,21 @@ const writeRow: { readonly [Type in RowOutput['type']]: (target: RowTarget, outp
     if (!waits) refuse('23505', 'the change request no longer waits');
     tables.changeRequests.set(change.id, { ...change, status: 'applied', decidedBy: by, decidedAt: at });
   },
+  'import.put'({ tables, id, tenantId }, { at }) {
+    const position = tables.historyPositions.get(id) ?? { tenantId, version: 0, openFrom: null, importedAt: null };
+    tables.historyPositions.set(id, { ...position, importedAt: Math.max(position.importedAt ?? at, at) });
+  },
 };
 
 const changeKeys = (tables: Tables, deviceId: Uuid, change: (keys: readonly KeyRow[]) => KeyRow[]): void =>
   void tables.deviceKeys.set(deviceId, change(tables.deviceKeys.get(deviceId) ?? []));
 
-function writeRows(tables: Tables, tenantId: Uuid, outputs: readonly RowOutput[]): void {
-  const target = { tables, tenantId, added: new Set<number>() };
+function writeRows(
+  tables: Tables,
+  { id, tenantId }: { id: Uuid; tenantId: Uuid },
+  outputs: readonly RowOutput[],
+): void {
+  const target = { tables, id, tenantId, added: new Set<number>() };
   for (const output of outputs)
     (writeRow[output.type] as (target: RowTarget, output: RowOutput) => void)(target, output);
 }

@@ -34,6 +34,8 @@ export interface HistoryPositionRow {
   tenantId: Uuid;
   version: number;
   openFrom: DayNumber | null;
+  /** When reports were last imported; null: never. */
+  importedAt: EpochMs | null;
 }
 
 export interface SegmentRow extends StoredSegment {
@@ -127,7 +129,10 @@ export const historyStore = (session: Session): HistoryStore => ({
       const position = tables.historyPositions.get(deviceId);
       if ((position?.version ?? 0) !== from) return false;
       const openFrom = leastOf(position?.openFrom ?? null, ...segments.map(({ day }) => day));
-      tables.historyPositions.set(deviceId, { tenantId: position?.tenantId ?? tenantId, version: to, openFrom });
+      tables.historyPositions.set(deviceId, {
+        ...{ tenantId: position?.tenantId ?? tenantId, version: to, openFrom },
+        importedAt: position?.importedAt ?? null,
+      });
       for (const segment of segments) {
         const row = { deviceId, tenantId, part: to, ...segment };
         tables.historyParts.set(`${dayKey(row)}/${to}`, row);
@@ -233,8 +238,9 @@ export const historyStore = (session: Session): HistoryStore => ({
       const rows = ids.map((id) => {
         const device = tables.actors.get(actorKey({ kind: 'device', id }));
         const isImported = range.from * DAY_MS < Number(device?.columns.created_at ?? 0);
+        const importedAt = tables.historyPositions.get(id)?.importedAt ?? 0;
         const isRead = (row: SamplesRow) =>
-          row.tenantId === tenantId && row.at >= start && (isImported || row.at < end);
+          row.tenantId === tenantId && row.at >= start && (isImported || row.at < end || row.at <= importedAt);
         return tailOf(tables, id).filter(isRead);
       });
       const tailBytes = rows.flat().reduce((sum, { text }) => sum + Buffer.byteLength(text), 0);
@@ -261,12 +267,15 @@ export const historyStore = (session: Session): HistoryStore => ({
       const expired = samplesFrom - 2;
       const end = Math.min(Math.max(Math.floor(compactedBefore / DAY_MS), expired), today);
       const openFrom = (deviceId: Uuid) => tables.historyPositions.get(deviceId)?.openFrom ?? today;
+      const isImported = (deviceId: Uuid) =>
+        (tables.historyPositions.get(deviceId)?.importedAt ?? 0) >= expired * DAY_MS;
       const isCompacted = ({ deviceId, version }: SamplesRow) => version <= versionOf(tables, deviceId);
       return (
         dropRows(tables.samples, (row) => row.at < (isCompacted(row) ? end : expired) * DAY_MS) +
         dropRows(
           tables.historyParts,
-          ({ deviceId, day }) => day < Math.max(Math.min(openFrom(deviceId), today - 1), expired),
+          ({ deviceId, day }) =>
+            day < Math.min(openFrom(deviceId), today - 1) || (day < expired && !isImported(deviceId)),
         ) +
         dropRows(tables.historySegments, ({ day }) => day < samplesFrom) +
         dropRows(tables.historyRollups, ({ day }) => day < rollupsFrom)

@@ -53,7 +53,7 @@ const parts = fc.record({
   outbox: fc.nat(2),
   journal: flag,
   by: fc.constantFrom('user', 'device', 'system'),
-  rows: fc.array(fc.tuple(fc.constantFrom('put', 'grace', 'end', 'manifest', 'tag', 'untag'), few, moment), {
+  rows: fc.array(fc.tuple(fc.constantFrom('put', 'grace', 'end', 'manifest', 'tag', 'untag', 'import'), few, moment), {
     maxLength: 3,
   }),
   delivered: fc.array(fc.tuple(fc.nat(4), fc.integer({ min: 1, max: 3 }), fc.nat(1)), { maxLength: 2 }),
@@ -121,6 +121,7 @@ function rowsOf(model: StoreModel, { kind, id }: ActorRef, { n: device, rows, te
   if (kind !== 'device') return [];
   return rows.map(([what, n, at]): RowOutput => {
     const deviceId = id;
+    if (what === 'import') return { type: 'import.put', at };
     if (what === 'grace') return { type: 'key.grace', deviceId, keyVersion: n, graceUntil: at };
     if (what === 'end') return { type: 'keys.end', deviceId, status: 'retired', except: [n], at };
     if (what === 'tag' || what === 'untag') {
