@@ -3,6 +3,7 @@ import { apiKeyPrefix, isApiKey, matchesHash } from '../domain/api-key.ts';
 import type { Clock } from '../domain/clock.ts';
 import type { CollectionSizes, SizeReporter } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
+import { entriesAtMost } from '../domain/lru-bound.ts';
 import type { EpochMs } from '../domain/values.ts';
 import type { ApiKey, Store } from '../store/contract.ts';
 import { type InvalidationBus, makeLocalInvalidationBus } from './invalidation-bus.ts';
@@ -49,7 +50,7 @@ export class ApiKeyCache implements SizeReporter {
     this.#invalidations = invalidations;
     this.#liveness = liveness;
     this.#flushTimer = setInterval(() => void this.flush(), FLUSH_MS).unref();
-    this.#keys = new LRUCache({ max: CACHED_KEYS, ttl: invalidations.entryLifeMs });
+    this.#keys = new LRUCache({ ...entriesAtMost(CACHED_KEYS), ttl: invalidations.entryLifeMs });
     invalidations.subscribeMissed(() => {
       this.#keys.clear();
       this.#loading.clear();

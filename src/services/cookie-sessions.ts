@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import { type Clock, referenceOf } from '../domain/clock.ts';
 import type { SizeReporter } from '../domain/collection-sizes.ts';
+import { entriesAtMost } from '../domain/lru-bound.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
 import { uuid } from '../domain/uuid-schema.ts';
 import type { EpochMs } from '../domain/values.ts';
@@ -81,7 +82,10 @@ export function makeCookieSessions({
   invalidations?: InvalidationBus;
   isComplete?: () => boolean;
 }): CookieSessions {
-  const cached = new LRUCache<string, CookieSession>({ max: MAX_CACHED_SESSIONS, ttl: invalidations.entryLifeMs });
+  const cached = new LRUCache<string, CookieSession>({
+    ...entriesAtMost(MAX_CACHED_SESSIONS),
+    ttl: invalidations.entryLifeMs,
+  });
   // Uses the same clock as token verification.
   const unexpired = (session: CookieSession): CookieSession | null =>
     referenceOf(clock) < session.until ? session : null;

@@ -7,7 +7,6 @@ import { withClassFloors } from '../domain/tenant-manifest.ts';
 import type { Json, Uuid } from '../domain/values.ts';
 import type { DeviceStore } from '../store/contract.ts';
 
-const MAX_MANIFESTS = 50_000;
 const MAX_BYTES = 64 * 1024 * 1024;
 /** Size of an entry that shares the registry's capabilities. */
 const ENTRY_BYTES = 256;
@@ -29,7 +28,6 @@ export class ManifestCache {
   constructor(devices: Pick<DeviceStore, 'manifests'>) {
     this.#devices = devices;
     this.#cache = new LRUCache({
-      max: MAX_MANIFESTS,
       maxSize: MAX_BYTES,
       sizeCalculation: ({ capabilities, removed }) =>
         ENTRY_BYTES +

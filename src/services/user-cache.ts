@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { CollectionSizes, SizeReporter } from '../domain/collection-sizes.ts';
+import { entriesAtMost } from '../domain/lru-bound.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { Store, User } from '../store/contract.ts';
 import { type InvalidationBus, makeLocalInvalidationBus } from './invalidation-bus.ts';
@@ -32,7 +33,7 @@ export class UserCache implements SizeReporter {
     this.#store = store;
     this.#liveness = liveness;
     this.#invalidations = invalidations;
-    this.#users = new LRUCache({ max: CACHED_USERS, ttl: invalidations.entryLifeMs });
+    this.#users = new LRUCache({ ...entriesAtMost(CACHED_USERS), ttl: invalidations.entryLifeMs });
     invalidations.subscribeMissed(() => {
       this.#users.clear();
       this.#loading.clear();

@@ -4,6 +4,7 @@ import { cleanClientName } from '../domain/client-name.ts';
 import { type Clock, referenceOf } from '../domain/clock.ts';
 import type { CollectionSizes, SizeReporter } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
+import { entriesAtMost } from '../domain/lru-bound.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { UserSession, UserSessionKind } from '../store/contract/user-sessions.ts';
 import { DataRefused, type Store, type User } from '../store/contract.ts';
@@ -40,7 +41,7 @@ export class UserSessions implements SizeReporter {
   readonly #revocations: Pick<Revocations, 'add'>;
   readonly #flushTimer: NodeJS.Timeout;
   /** Time of the last recorded use by token id. */
-  readonly #usedAt = new LRUCache<string, EpochMs>({ max: MAX_TOKENS });
+  readonly #usedAt = new LRUCache<string, EpochMs>(entriesAtMost(MAX_TOKENS));
   #uses = new Map<string, UserSession>();
   /** Users with sessions that this process sees for the first time, until their number is checked. */
   readonly #grown = new Set<Uuid>();

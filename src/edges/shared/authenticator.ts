@@ -4,6 +4,7 @@ import { type Clock, referenceOf } from '../../domain/clock.ts';
 import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import type { KeyRestriction } from '../../domain/key-restriction.ts';
 import type { Log } from '../../domain/log.ts';
+import { entriesAtMost } from '../../domain/lru-bound.ts';
 import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
 import { atMost, type Role } from '../../domain/roles.ts';
 import type { Scope } from '../../domain/scopes.ts';
@@ -129,7 +130,7 @@ export class Authenticator implements SizeReporter {
   constructor(parts: AuthenticatorParts) {
     this.#parts = parts;
     this.#proofs = new LRUCache({
-      max: MAX_CACHED_PROOFS,
+      ...entriesAtMost(MAX_CACHED_PROOFS),
       ttl: parts.invalidations.entryLifeMs,
       dispose: ({ proof: { key } }) => void (key !== undefined && this.#digestByKey.delete(key)),
     });

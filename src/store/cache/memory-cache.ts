@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../domain/clock.ts';
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
+import { entriesAtMost } from '../../domain/lru-bound.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import type { Cache } from '../contract.ts';
 import { ChannelSubscriptions } from './channel-subscriptions.ts';
@@ -105,8 +106,7 @@ export class MemoryCache implements Cache {
     const kind = key.slice(0, key.indexOf(':') + 1);
     let entries = this.#entries.get(kind);
     if (entries === undefined) {
-      // With `max` instead of `maxSize` memory for all entries would be allocated here.
-      entries = new LRUCache({ maxSize: this.#maxEntries, sizeCalculation: () => 1 });
+      entries = new LRUCache(entriesAtMost(this.#maxEntries));
       this.#entries.set(kind, entries);
     }
     return entries;

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
+import { entriesAtMost } from '../../domain/lru-bound.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { ActorRef } from '../../machines/outputs.ts';
 import type { ActorCommit } from '../contract.ts';
@@ -14,7 +15,7 @@ const LIFE_MS = 30_000;
  * change; the counts are dropped when this process becomes the owner.
  */
 export class DeviceCounts {
-  readonly #counts = new LRUCache<Uuid, number>({ max: MAX_TENANTS, ttl: LIFE_MS });
+  readonly #counts = new LRUCache<Uuid, number>({ ...entriesAtMost(MAX_TENANTS), ttl: LIFE_MS });
   /** Commits in progress that add or remove devices, by tenant: a count that is read meanwhile may include them or not. */
   readonly #open = new Map<Uuid, number>();
   readonly #generation: () => number;

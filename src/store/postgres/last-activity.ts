@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
+import { entriesAtMost } from '../../domain/lru-bound.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { PresenceFlush } from '../contract.ts';
 
@@ -21,7 +22,7 @@ const NEVER: LastActivity = { lastSeen: null, battery: null };
  */
 export class LastActivities {
   /** A node that lost a tenant may write its last activity late, after a flush that failed. */
-  readonly #known = new LRUCache<Uuid, LastActivity>({ max: MAX_DEVICES, ttl: LIFE_MS });
+  readonly #known = new LRUCache<Uuid, LastActivity>({ ...entriesAtMost(MAX_DEVICES), ttl: LIFE_MS });
   readonly #generation: () => number;
   #knownIn: number;
   /** Number of changes: what is read while one is made may be the state before it. */
