@@ -1,9 +1,11 @@
+import { createRequire } from 'node:module';
 import type { Writable } from 'node:stream';
 import pino from 'pino';
-import pretty from 'pino-pretty';
 import type { Config } from '../config.ts';
 import type { Log } from '../domain/log.ts';
 import { escapeForTerminal, escapeJson } from './terminal-text.ts';
+
+const require = createRequire(import.meta.url);
 
 /**
  * Creates the log: JSON lines, or readable text. Fields that could hold credentials are redacted. Characters that a
@@ -20,6 +22,8 @@ export function makePinoLog({ level, format }: Config['log'], to: Writable & { i
   };
   if (format === 'json') return pino(options, to.isTTY === true ? mapLines(to, escapeJson) : to);
   const colorize = to.isTTY === true;
+  // Loaded here: a service that logs JSON lines does not need it.
+  const pretty = require('pino-pretty') as typeof import('pino-pretty');
   const readable = pretty({ destination: to, colorize, sync: true, translateTime: 'SYS:HH:MM:ss.l' });
   // The texts of the JSON line are shown, so the escapes are part of the texts. JSON has no other use of a raw character.
   return pino(

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
-import { compare, parse } from 'semver';
+import compare from 'semver/functions/compare.js';
+import parse from 'semver/functions/parse.js';
 import type { Uuid } from './values.ts';
 
 // Rules of firmware releases (contract §6). Storage and download are elsewhere.

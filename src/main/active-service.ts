@@ -2,6 +2,7 @@ import type { RequestListener } from 'node:http';
 import { type Config, mqttUrl } from '../config.ts';
 import { type SizeReporter, sumSizes } from '../domain/collection-sizes.ts';
 import { spanLength } from '../domain/json/span.ts';
+import type { Milliseconds } from '../domain/values.ts';
 import type { MqttEdge } from '../edges/mqtt/edge.ts';
 import type { CognitiveLayer } from '../operations/cognition/cognition.ts';
 import type { OperationSettings, Services } from '../operations/operation.ts';
@@ -15,11 +16,14 @@ import { ContractMigrations } from './contract-migrations.ts';
 import { startFlagRefresh } from './flag-refresh.ts';
 import { registerGauges } from './gauges.ts';
 import { HistoryUpkeep } from './history-upkeep.ts';
-import { NodeCluster } from './node-cluster.ts';
+import type { NodeCluster } from './node-cluster.ts';
 import { Pruning } from './pruning.ts';
 import type { StartOptions } from './start-options.ts';
 
 export type UpgradeHandler = MqttEdge['upgrade'];
+
+/** After a start devices reconnect; then the modules of the deferred edges are loaded, before their first requests. */
+const LOAD_EDGES_MS: Milliseconds = 5_000;
 
 type ActiveServiceOptions = CoreOptions &
   Pick<StartOptions, 'onAssembled'> &
@@ -29,6 +33,8 @@ type ActiveServiceOptions = CoreOptions &
 interface ActiveServiceParts extends EdgeParts {
   cognition: CognitiveLayer;
   edges: HttpEdges;
+  /** The module of a node that shares the database with others; null for a process that has it to itself. */
+  cluster: typeof import('./node-cluster.ts') | null;
 }
 
 /** Composes the active service; its listeners are not open yet. */
@@ -44,7 +50,8 @@ export async function composeService(config: Config, options: ActiveServiceOptio
   options.onAssembled?.(composed.services);
   const requests: RequestHandling = composeRequestHandling(config, core, composed);
   const parts: EdgeParts = { config, core, composed, requests, draining: options.draining };
-  const service: ActiveService = new ActiveService({ ...parts, cognition, edges: composeHttpEdges(parts) });
+  const cluster = config.node === null ? null : await import('./node-cluster.ts');
+  const service: ActiveService = new ActiveService({ ...parts, cognition, edges: composeHttpEdges(parts), cluster });
   return service;
 }
 
@@ -63,6 +70,7 @@ export class ActiveService {
   /** Null for a process that has the database to itself. */
   readonly #nodeCluster: NodeCluster | null;
   #mqtt: MqttEdge | null = null;
+  #loadTimer: NodeJS.Timeout | undefined;
   #aborted = false;
 
   constructor(parts: ActiveServiceParts) {
@@ -113,9 +121,9 @@ export class ActiveService {
   }
 
   #composeCluster(upgrade: UpgradeHandler): NodeCluster | null {
-    const { core, config } = this.#parts;
-    if (core.membership === null || config.node === null) return null;
-    return new NodeCluster({
+    const { core, config, cluster } = this.#parts;
+    if (core.membership === null || config.node === null || cluster === null) return null;
+    return new cluster.NodeCluster({
       ...this.#parts,
       ...{ membership: core.membership, address: config.node, upgrade },
       mqtt: () => this.#mqtt,
@@ -140,7 +148,17 @@ export class ActiveService {
     this.settings.mqttUrl = config.mqttPublicUrl ?? mqttUrl(config, this.#mqtt, config.publicUrl ?? url);
     if (!this.#aborted) await this.#nodeCluster?.open();
     if (this.#aborted) this.#mqtt.abort();
-    else composed.sidecar.open(cognition, composed.services);
+    else {
+      composed.sidecar.open(cognition, composed.services);
+      this.#loadTimer = setTimeout(() => void this.#loadEdges(), LOAD_EDGES_MS).unref();
+    }
+  }
+
+  /** One after another, because loading them occupies the process. */
+  async #loadEdges(): Promise<void> {
+    const { graphql, mcp } = this.#parts.edges;
+    // The edge logs an error.
+    for (const edge of [graphql, mcp]) await edge.load().catch(() => {});
   }
 
   /** `answered` settles when all requests in flight are answered, or their time limit has passed. */
@@ -188,6 +206,7 @@ export class ActiveService {
     void this.#sealing.stop();
     void this.#history.stop();
     void this.#contracts.stop();
+    clearTimeout(this.#loadTimer);
     clearInterval(this.#flagRefresh);
     this.#parts.cognition.close();
   }

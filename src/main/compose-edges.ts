@@ -1,7 +1,7 @@
 import type { RequestListener } from 'node:http';
 import type { Config } from '../config.ts';
-import { type GraphqlEdge, makeGraphql } from '../edges/graphql/edge.ts';
-import { McpEdge } from '../edges/mcp/edge.ts';
+import type { GraphqlEdge } from '../edges/graphql/edge.ts';
+import type { McpEdge } from '../edges/mcp/edge.ts';
 import { type MqttEdge, openMqtt } from '../edges/mqtt/edge.ts';
 import type { RouteConnection } from '../edges/mqtt/mqtt-listeners.ts';
 import { makeMqttMeter } from '../edges/mqtt/mqtt-metrics.ts';
@@ -24,6 +24,7 @@ import { consoleRoutes, referenceFiles } from './built-pages.ts';
 import type { Core } from './compose-core.ts';
 import type { RequestHandling } from './compose-request-handling.ts';
 import type { ComposedServices } from './compose-services.ts';
+import { DeferredEdge } from './deferred-edge.ts';
 import { deviceSigningKeys } from './device-signing-keys.ts';
 
 /** The parts from which the edges are composed. */
@@ -39,8 +40,8 @@ export interface EdgeParts {
 /** The edges that share the HTTP server. */
 export interface HttpEdges {
   sockets: WebSocketEdge;
-  mcp: McpEdge;
-  graphql: GraphqlEdge;
+  mcp: DeferredEdge<McpEdge>;
+  graphql: DeferredEdge<GraphqlEdge>;
   /** Serves REST, and the other edges below their paths. */
   listener: RequestListener;
 }
@@ -55,19 +56,25 @@ export function composeHttpEdges(parts: EdgeParts): HttpEdges {
     ...{ services, identity, rateLimiter, addressOf, quota },
     streams: [stateStream(services), actorStream(services)],
   });
-  const mcp = new McpEdge({
-    ...{ services, perform, identity, rateLimiter, addressOf, publicUrl, log },
-    host: config.host,
-    observe: metrics.recordRequest,
-    ...(limits.mcp && { limits: limits.mcp }),
-  });
+  const mcp = new DeferredEdge(async () => {
+    const { McpEdge } = await import('../edges/mcp/edge.ts');
+    return new McpEdge({
+      ...{ services, perform, identity, rateLimiter, addressOf, publicUrl, log },
+      host: config.host,
+      observe: metrics.recordRequest,
+      ...(limits.mcp && { limits: limits.mcp }),
+    });
+  }, log);
   const reference = referenceFiles();
-  const graphql = makeGraphql({
-    ...{ services, identity, authenticator, rateLimiter, addressOf, perform, draining, quota },
-    production: config.production,
-    explorer: () => referencePage(reference, 'graphql'),
-    observe: metrics.recordRequest,
-  });
+  const graphql = new DeferredEdge(async () => {
+    const { makeGraphql } = await import('../edges/graphql/edge.ts');
+    return makeGraphql({
+      ...{ services, identity, authenticator, rateLimiter, addressOf, perform, draining, quota },
+      production: config.production,
+      explorer: () => referencePage(reference, 'graphql'),
+      observe: metrics.recordRequest,
+    });
+  }, log);
   const listener = composeListener(parts, reference, {
     mcp: mcp.listener,
     sse: mcp.listener,

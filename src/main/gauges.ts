@@ -3,23 +3,18 @@ import type { Runtime } from '../actors/runtime.ts';
 import { type SizeReporter, sumSizes } from '../domain/collection-sizes.ts';
 import { SHARD_COUNT } from '../domain/shards.ts';
 import type { Json } from '../domain/values.ts';
-import type { GraphqlEdge } from '../edges/graphql/edge.ts';
-import type { McpEdge } from '../edges/mcp/edge.ts';
 import type { MqttEdge } from '../edges/mqtt/edge.ts';
 import type { Metrics } from '../edges/shared/metrics.ts';
-import type { WebSocketEdge } from '../edges/websocket/edge.ts';
 import type { CommandContext } from '../machines/command-types.ts';
 import type { Services } from '../operations/operation.ts';
 import type { ClockOffsets } from '../services/health.ts';
 import type { HistoryCompaction } from '../services/history-compaction.ts';
 import type { CoordinatorCounts, ShardCoordinator } from '../services/shard-coordinator.ts';
+import type { HttpEdges } from './compose-edges.ts';
 import type { Pruning } from './pruning.ts';
 
-interface GaugeParts {
+interface GaugeParts extends Pick<HttpEdges, 'sockets' | 'mcp' | 'graphql'> {
   mqtt(): MqttEdge | null;
-  sockets: WebSocketEdge;
-  mcp: McpEdge;
-  graphql: Pick<GraphqlEdge, 'connections'>;
   services: Pick<Services, 'cache' | 'flags' | 'store'>;
   /** All parts with collections that live as long as the process. */
   collections: readonly SizeReporter[];
@@ -61,9 +56,13 @@ function registerRuntimeGauges(metrics: Metrics, { actors, outbox, sessions, tim
 function registerConnectionGauges(metrics: Metrics, { mqtt, sockets, mcp, graphql }: GaugeParts): void {
   metrics.gauge('mqtt_connections_open', 'Open MQTT connections', () => mqtt()?.connections() ?? 0);
   metrics.gauge('websocket_connections_open', 'Open WebSocket connections', () => sockets.counts().connections);
-  metrics.gauge('graphql_connections_open', 'Open GraphQL WebSocket connections', () => graphql.connections());
+  metrics.gauge(
+    'graphql_connections_open',
+    'Open GraphQL WebSocket connections',
+    () => graphql.edge?.connections() ?? 0,
+  );
   metrics.gauge('websocket_bytes_waiting', 'Bytes buffered for WebSocket clients', () => sockets.counts().buffered);
-  metrics.gauge('mcp_sessions', 'Open MCP sessions', () => mcp.counts().sessions);
+  metrics.gauge('mcp_sessions', 'Open MCP sessions', () => mcp.edge?.counts().sessions ?? 0);
 }
 
 function registerServiceGauges(metrics: Metrics, { services, collections }: GaugeParts): void {

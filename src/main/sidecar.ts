@@ -3,7 +3,7 @@ import type { Clock } from '../domain/clock.ts';
 import type { SizeReporter } from '../domain/collection-sizes.ts';
 import type { Lease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
-import { makeSidecarEdge, type SidecarEdge, type SidecarMeter } from '../edges/grpc/edge.ts';
+import type { SidecarEdge, SidecarMeter } from '../edges/grpc/edge.ts';
 import type { SidecarLimits } from '../edges/grpc/sidecar-limits.ts';
 import type { Metrics } from '../edges/shared/metrics.ts';
 import type { Cognition } from '../operations/cognition/contract.ts';
@@ -30,11 +30,13 @@ interface Parts {
 
 const none: SidecarRunner = { sidecar: noSidecar, sizes: () => ({}), open() {}, async close() {}, abort() {} };
 
-export function makeSidecarRunner(
+/** Loads the modules of gRPC if there is a sidecar. */
+export async function makeSidecarRunner(
   { sidecar: { mode, address }, llm, log: { level } }: Config,
   parts: Parts,
-): SidecarRunner {
+): Promise<SidecarRunner> {
   if (mode === 'off') return none;
+  const { makeSidecarEdge } = await import('../edges/grpc/edge.ts');
   const { clock, lease, log, metrics, limits } = parts;
   const edge = makeSidecarEdge();
   const meter = makeSidecarMeter(metrics, edge);

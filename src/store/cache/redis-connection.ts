@@ -1,4 +1,5 @@
-import { Redis } from 'ioredis';
+import { createRequire } from 'node:module';
+import type { Redis } from 'ioredis';
 import type { Lease } from '../../domain/lease.ts';
 import { guardWrites } from '../../domain/write-guard.ts';
 
@@ -10,12 +11,16 @@ const COMMAND_TIMEOUT_MS = 500;
 const CONNECT_TIMEOUT_MS = 2_000;
 const MAX_RETRY_MS = 1_000;
 
+const require = createRequire(import.meta.url);
+
 /**
  * A connection that fails fast while Redis is unavailable, and retries forever. It ends with the lease: a process that
  * is no longer active sends no command, not even a queued one, and does not reconnect.
  */
 export function connectRedis(url: string, lease: Lease): Redis {
   const mayWrite = () => lease.valid();
+  // Loaded here: services without Redis do not need its hundred modules.
+  const { Redis } = require('ioredis') as typeof import('ioredis');
   const client = new Redis(url, {
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
