@@ -20,4 +20,4 @@ RUN mkdir /data && chown node:node /data
 USER node
 VOLUME /data
 EXPOSE 8080 1883
-CMD ["node", "--max-semi-space-size=64", "--no-allocation-site-pretenuring", "dist/cli/main.js", "serve"]
+CMD ["node", "--max-semi-space-size=64", "dist/cli/main.js", "serve"]

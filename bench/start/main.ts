@@ -3,13 +3,14 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import packageJson from '../../package.json' with { type: 'json' };
 import { cpuOfTree } from '../support/cpu.ts';
 import { checkLimit, median } from '../support/figures.ts';
 import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
 import { freePort, startCluster } from '../support/postgres.ts';
 import { memoryOf } from '../support/process-memory.ts';
-import { type Deployment, makeDeployment, V8_FLAGS } from '../support/service.ts';
+import { type Deployment, makeDeployment } from '../support/service.ts';
 
 /** Seconds; the service runs from a checkout, whose types are removed when they are not cached. */
 const READY_AT_MOST_S = 3;
@@ -18,6 +19,8 @@ const RESIDENT_AT_MOST = { embedded: 350, postgres: 150 };
 /** V8 returns the memory of the start in this time. */
 const REST_MS = 62_000;
 const POLL_MS = 5;
+/** Those of `npm start`. */
+const START_FLAGS = packageJson.scripts.start.match(/--\S+/g) ?? [];
 const MIB = 2 ** 20;
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -34,7 +37,7 @@ interface Started {
 async function startOnce(deployment: Deployment): Promise<Started> {
   const [port, mqttPort] = [await freePort(), await freePort()];
   const began = performance.now();
-  const child = spawn(process.execPath, [...V8_FLAGS, 'src/cli/main.ts', 'serve'], {
+  const child = spawn(process.execPath, [...START_FLAGS, 'src/cli/main.ts', 'serve'], {
     cwd: ROOT,
     env: {
       ...{ PATH: process.env.PATH, NODE_COMPILE_CACHE: 'node_modules/.cache/twinkeep/compiled' },

@@ -49,7 +49,7 @@ export function makeDeployment(databaseUrl: string | null): Deployment {
   };
 }
 
-/** The V8 flags of `npm start`; floors have them too, and loads through `startLoad`. */
+/** The V8 flags of a service that `npm start` starts; floors have them too, and loads through `startLoad`. */
 export const V8_FLAGS: readonly string[] = ['--max-semi-space-size=64', '--no-allocation-site-pretenuring'];
 
 /**

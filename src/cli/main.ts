@@ -6,6 +6,15 @@ import { installHint } from './install-hint.ts';
 // Before the modules are loaded: a later start takes half the time. Without write permission there is no cache.
 module.enableCompileCache?.(fileURLToPath(new URL('../../node_modules/.cache/twinkeep/compiled', import.meta.url)));
 
+// Node.js resolves each import statement with calls of the file system, for links and the kind of module. A start has
+// 6,000 statements with a relative path, and these name a file.
+module.registerHooks?.({
+  resolve: (specifier, context, next) =>
+    specifier.startsWith('.') && context.parentURL !== undefined && context.conditions.includes('import')
+      ? { url: new URL(specifier, context.parentURL).href, shortCircuit: true }
+      : next(specifier, context),
+});
+
 async function load() {
   try {
     return await Promise.all([import('./io.ts'), import('./run.ts')]);

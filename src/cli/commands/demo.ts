@@ -16,6 +16,7 @@ import { makePinoLog } from '../log.ts';
 import { processCount, type ServiceAddress, ServiceGroup } from '../service-group.ts';
 import { INTERRUPTED_EXIT_CODE, subscribeToInterrupt } from '../signals.ts';
 import { makeStepReporter } from '../step-reporter.ts';
+import { setV8Flags } from '../v8-flags.ts';
 
 const HOST = '127.0.0.1';
 
@@ -106,6 +107,7 @@ const demoSettings = async (dataDir: string) => ({
 });
 
 async function startAlone(io: Io, { dataDir, cleanUp }: DemoParts): Promise<StartedService> {
+  setV8Flags();
   const config = readConfig(await demoSettings(dataDir), true);
   const { start } = await import('../../main.ts');
   const service = await start(config, {

@@ -13,6 +13,7 @@ import type { Io } from '../io.ts';
 import { makePinoLog } from '../log.ts';
 import { processCount, type ServiceAddress, ServiceGroup, type ServingMessage } from '../service-group.ts';
 import { subscribeToInterrupt } from '../signals.ts';
+import { setV8Flags } from '../v8-flags.ts';
 
 /** The drain may take 10 s (contract §1). Exiting after that is as safe as a crash: acknowledged work is durable. */
 const DRAIN_MS = 9_500;
@@ -51,6 +52,7 @@ export function addServe(program: Command, io: Io): void {
 }
 
 async function serve(io: Io): Promise<void> {
+  setV8Flags();
   const config = readConfig();
   const log = makePinoLog(config.log, io.stdout);
   const isNew = config.databaseUrl === null && !existsSync(join(config.dataDir, 'db'));
