@@ -41,7 +41,7 @@ describe('the states of a tile', () => {
     expect(sharesOf(segment(100, 180, [null, 0.9], ['a', 0.1]))).toEqual(['a 10 %', 'null 90 %']);
   });
 
-  it('are called by the words of the property', () => {
+  it('are named as the property names its values', () => {
     expect([stateText('locked', false), stateText('heating', true), stateText('mode', 'eco')]).toEqual([
       ...['unlocked', 'yes', 'eco'],
     ]);
