@@ -194,7 +194,9 @@ const keys = devices
 const queryDay = async (): Promise<void> => {
   const day = { tenantId: (devices[0] as Reporter).tenantId, keys, from: START, to: START + DAY_MS };
   const read = await readManyBuckets({ store }, day, 5 * MINUTE, day.to);
-  const counts = read.ok ? read.value.series.map((buckets) => buckets.reduce((sum, { count }) => sum + count, 0)) : [];
+  const counts = read.ok
+    ? read.value.series.map(({ buckets }) => buckets.reduce((sum, { count }) => sum + count, 0))
+    : [];
   if (counts.length !== SERIES || counts.some((count) => count !== scale.reports))
     throw new Error('samples are missing');
 };

@@ -32,6 +32,7 @@ export interface History {
   source: string;
   samples: HistorySample[] | null;
   points: HistoryPoint[] | null;
+  before: SampleValue | null;
   next_from: string | null;
 }
 
@@ -69,8 +70,34 @@ async function fetchPage(api: Api, deviceId: string, query: HistoryQuery): Promi
 
 const nameOf = (state: boolean | string | null): string => (state === null ? '(other)' : String(state));
 
-/** The values of a chart. A text or a boolean lasts until the next sample, and the last one until `until`. */
-export function chartValues({ samples, points, step }: History, until: number): ChartValue[] {
+/**
+ * The values of a chart. A text or a boolean lasts until the next sample, and the last one until `until`; numbers do if they
+ * are stepped, and then the one before the history is the first.
+ */
+export function chartValues(history: History, until: number, isStepped = false): ChartValue[] {
+  const values = reportedValues(history, until);
+  return isStepped ? withSteps(history, values, until) : values;
+}
+
+/** With a value for each time between two others, which lasts from the one to the other. */
+function withSteps({ from, before, samples, points }: History, values: readonly ChartValue[], until: number) {
+  const lasts = samples?.map(({ value }) => value) ?? points?.map(({ last }) => last) ?? [];
+  const filled: ChartValue[] = [];
+  let [last, end] = [before, Date.parse(from)];
+  const fill = (to: number): void => {
+    if (typeof last === 'number' && to > end) filled.push({ start: end, end: to, min: last, max: last, states: [] });
+  };
+  for (const [n, value] of values.entries()) {
+    fill(value.start);
+    filled.push(value);
+    last = lasts[n] ?? last;
+    end = Math.min(value.end, until);
+  }
+  fill(until);
+  return filled;
+}
+
+function reportedValues({ samples, points, step }: History, until: number): ChartValue[] {
   if (points !== null) {
     const length = readStep(step);
     return points.map(({ at, min, max, states }) => ({

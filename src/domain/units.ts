@@ -74,6 +74,18 @@ export function unitInName(path: string): string | undefined {
   return last !== undefined && Object.hasOwn(unitWords, last) ? unitWords[last] : undefined;
 }
 
+/** Units of what devices report in `hello` and `heartbeat`, by path. */
+const telemetryUnits: ReadonlyMap<string, string> = new Map([
+  ['$telemetry.rssi', 'dBm'],
+  ['$telemetry.battery', '%'],
+  ['$telemetry.uptime_s', 's'],
+  ['$telemetry.free_heap', 'B'],
+]);
+
+/** The unit of a series by its path in the history: that of a manifest's `propertyUnits`, or a known one. */
+export const seriesUnit = (property: string, units: ReadonlyMap<string, string> = new Map()): string | undefined =>
+  units.get(pathNamesOf(property).join('.')) ?? telemetryUnits.get(property) ?? unitInName(property);
+
 /** The name without a last part that is its unit: `power_w` → `power`. */
 export const nameWithoutUnit = (name: string): string =>
   unitInName(name) === undefined ? name : name.slice(0, name.lastIndexOf('_'));

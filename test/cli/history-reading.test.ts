@@ -10,7 +10,7 @@ const sample = (minutes: number, value: number | string) => ({
 });
 const history = (more: Partial<History>): History => ({
   ...{ device_id: 'd', property: 'p', from: iso(0), to: iso(60), step: 'raw', source: 'samples' },
-  ...{ samples: null, points: null, next_from: null, ...more },
+  ...{ samples: null, points: null, before: null, next_from: null, ...more },
 });
 
 /** A service whose pages have ten samples, of `count`. */
@@ -53,4 +53,29 @@ it('a text lasts until the next sample, and the last one until now', () => {
     [5, 5, 7, []],
     [10, 12, null, [['off', 2 * MINUTE]]],
   ]);
+});
+
+it('a stepped number lasts until the next one, and begins with the one before', () => {
+  const point = (minutes: number, min: number, max: number, last: number) => ({
+    ...{ at: iso(minutes), count: 2, min, max, mean: null, last, states: [] },
+  });
+  const values = chartValues(
+    history({ step: '1m', points: [point(5, 20, 22, 20), point(10, 21, 21, 21)], before: 19 }),
+    AT + 12 * MINUTE,
+    true,
+  );
+  expect(values.map(({ start, end, min, max }) => [(start - AT) / MINUTE, (end - AT) / MINUTE, min, max])).toEqual([
+    [0, 5, 19, 19],
+    [5, 6, 20, 22],
+    [6, 10, 20, 20],
+    [10, 11, 21, 21],
+    [11, 12, 21, 21],
+  ]);
+  const samples = chartValues(history({ samples: [sample(5, 20)] }), AT + 12 * MINUTE, true);
+  expect(samples.map(({ start, end }) => [(start - AT) / MINUTE, (end - AT) / MINUTE])).toEqual([
+    [5, 5],
+    [5, 12],
+  ]);
+  const alone = chartValues(history({ samples: [], before: 3 }), AT + MINUTE, true);
+  expect(alone).toEqual([{ start: AT, end: AT + MINUTE, min: 3, max: 3, states: [] }]);
 });

@@ -118,6 +118,41 @@ describe.runIf(hasChromium())('charts of the history in the console', () => {
     await close();
   });
 
+  it('have labels and units of the manifest, steps for a number that lasts, and telemetry', async () => {
+    const registered = await register(owner, { device_type: 'smart_light', name: 'Boiler' });
+    const { device_id } = registered;
+    const properties = {
+      setting: { label: 'Wanted pressure', unit: 'bar', history: 'change' },
+      off: { history: 'off' },
+    };
+    const manifest = { category: 'light', capabilities: [], properties };
+    expect((await owner.post(`/v1/devices/${device_id}/manifest`, manifest)).status).toBe(201);
+    const boiler = await connectRawDevice(at, registered);
+    const ago = (minutes: number) => ({ timestamp: at.clock.now() - minutes * MINUTE });
+    await boiler.send('heartbeat', { rssi: -61, free_heap: 2_048 });
+    await boiler.send('state', { state: { setting: 3, off: 1 } }, ago(4));
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    // The only value is before the time that is shown.
+    const [from, to] = [2, 1].map((minutes) => new Date(ago(minutes).timestamp).toISOString());
+    await open(`/devices/${device_id}/history?property=setting&property=off&from=${from}&to=${to}`);
+    const chart = page.getByRole('application', { name: 'History of Boiler' });
+    await chart
+      .getByRole('listitem')
+      .filter({ hasText: /Wanted pressure\s*3\sbar/ })
+      .waitFor();
+    await chart.locator('canvas').waitFor();
+    expect(await chart.locator('canvas').count()).toBe(1);
+    await page.getByText('Add property').click();
+    await page.getByLabel('Property', { exact: true }).selectOption({ label: 'Free memory' });
+    await page.waitForURL(/telemetry\.free_heap/);
+    boiler.mqtt.end(true);
+    await open(`/devices/${device_id}`);
+    await page.getByRole('link', { name: 'Chart of signal' }).click();
+    await chart.getByText(/-61\sdBm/).waitFor();
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
+
   it('are zoomed and moved with the mouse, and compared with the day before', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     await open(address(['humidity']));

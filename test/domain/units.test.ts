@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { actionsByCategory } from '../../src/domain/capability-actions.ts';
 import { capabilities } from '../../src/domain/capability-registry.ts';
-import { isUnit, nameWithoutUnit, paramUnits, propertyUnits, unitInName } from '../../src/domain/units.ts';
+import { isUnit, nameWithoutUnit, paramUnits, propertyUnits, seriesUnit, unitInName } from '../../src/domain/units.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
 
 const number = (unit?: string): JsonObject => ({ type: 'number', ...(unit !== undefined && { unit }) });
@@ -29,6 +29,14 @@ describe('units', () => {
     });
     expect(Object.fromEntries(named)).toEqual({ power_w: 'kW', 'a.b': 'lx' });
     expect(Object.fromEntries(units)).toEqual({ 'color.hue': '°', brightness: 'lx', power_w: 'W' });
+  });
+
+  it('of series are those of the manifest by their path, and known for telemetry', () => {
+    const units = propertyUnits([], { 'a\\.b': { unit: 'lx' }, '$telemetry.battery': { unit: 'V' } });
+    expect(
+      ['a\\.b', '$telemetry.battery', '$telemetry.rssi', 'power_w', 'x'].map((one) => seriesUnit(one, units)),
+    ).toEqual([...['lx', 'V', 'dBm', 'W', undefined]]);
+    expect(seriesUnit('$telemetry.free_heap')).toBe('B');
   });
 
   it('are read from the end of a name', () => {

@@ -78,6 +78,23 @@ it('an acknowledged report is in the history at once, on REST and GraphQL, at th
   });
 });
 
+it('intervals and changes name the value before their range, as it may have lasted', async () => {
+  const { id, report } = await connected();
+  const now = at.clock.now();
+  await report({ target: 19, mode: 'eco' }, now - 3 * MINUTE);
+  await report({ target: 20 }, now - 2 * MINUTE);
+  const from = iso(now - 90_000);
+  for (const step of ['10s', 'changes']) {
+    expect(await read(id, { property: 'target', step, from }), step).toMatchObject({ before: 20 });
+    expect(await read(id, { property: 'mode', step, from }), step).toMatchObject({ before: 'eco' });
+  }
+  expect((await read(id, { property: 'target', step: 'raw', from })).before).toBeNull();
+  expect((await read(id, { property: 'target', step: '1m' })).before).toBeNull();
+  const query = `query ($id: ID!) { deviceHistory(id: $id, property: "target", step: "10s", from: "${from}") { before } }`;
+  const { body } = await owner.post('/graphql', { query, variables: { id } });
+  expect(body.data).toEqual({ deviceHistory: { before: 20 } });
+});
+
 it('a live chart continues the history with the updates of reports, also of late ones', async () => {
   const { id, report } = await connected();
   await report({ level: 1, on: true });

@@ -28,7 +28,7 @@ const contentOf = ({ lines, step, points }) => ({
   pane: {
     kind: 'numbers',
     lines: Array.from({ length: lines }, (_, n) => ({
-      ...{ key: `${n}`, colour: n, shift: 0, isCompared: false },
+      ...{ key: `${n}`, colour: n, shift: 0, isCompared: false, isStepped: false },
       points: { step, stepText: '1m', numbers: numbersOf(points), segments: [], confirmedTo: 0 },
     })),
   },

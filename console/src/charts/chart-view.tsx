@@ -113,9 +113,7 @@ const Legend = ({ pane: { series, content }, all, cursor, shift }: LegendProps) 
           <span>{nameIn(one, all)}</span>
           <strong>{(cursor === null ? lastText(one) : textAt(one, cursor)) ?? '—'}</strong>
           {shift > 0 && cursor !== null && one.compared !== undefined && (
-            <span className="quiet">
-              earlier {textAt({ points: one.compared, unit: one.unit }, cursor - shift) ?? '—'}
-            </span>
+            <span className="quiet">earlier {textAt({ ...one, points: one.compared }, cursor - shift) ?? '—'}</span>
           )}
         </li>
       ))}

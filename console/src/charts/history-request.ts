@@ -8,7 +8,7 @@ export type ShownTime = { range: RangeName } | { window: TimeWindow };
 
 export interface HistoryRequest extends SeriesId {
   time: ShownTime;
-  /** The samples of a short range instead of intervals; not for texts and booleans, whose first state they do not name. */
+  /** The samples of a short range instead of intervals; not for values that last, as they do not name the one before the first. */
   prefersSamples: boolean;
   /** Length of the intervals; the service chooses one if it is missing. */
   step?: string;

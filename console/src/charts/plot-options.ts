@@ -78,8 +78,10 @@ const POINT_SPACE_PX = 12;
 
 function lineOptions(line: PlotLine, colourOf: ColourOf): UPlot.Series[] {
   const colour = colourOf(colourName(line.colour));
-  const hidden: UPlot.Series = { width: 0, points: { show: false } };
+  const paths = line.isStepped ? { paths: UPlot.paths.stepped?.({ align: 1 }) as UPlot.Series.PathBuilder } : {};
+  const hidden: UPlot.Series = { ...paths, width: 0, points: { show: false } };
   const shown: UPlot.Series = {
+    ...paths,
     stroke: line.isCompared ? `color-mix(in srgb, ${colour} 65%, transparent)` : colour,
     width: line.isCompared ? 1.25 : 1.75,
     ...(line.isCompared && { dash: [5, 4] }),

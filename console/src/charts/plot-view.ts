@@ -148,7 +148,7 @@ export class PlotView {
     this.#isUpdating = true;
     if (isNew || isMoved) {
       plot.batch(() => {
-        if (isNew || pane.kind === 'states') plot.setData(dataOf(pane, window), false);
+        if (isNew || lastsUntilNow(pane)) plot.setData(dataOf(pane, window), false);
         plot.setScale('x', { min: window.from, max: window.to });
       });
     }
@@ -169,13 +169,18 @@ export class PlotView {
 const structureOf = ({ pane, showsTimes }: PlotContent): string =>
   JSON.stringify([
     showsTimes,
-    pane.kind === 'states' || pane.lines.map((line) => [line.key, line.colour, line.isCompared, hasBand(line)]),
+    pane.kind === 'states' ||
+      pane.lines.map((line) => [line.key, line.colour, line.isCompared, line.isStepped, hasBand(line)]),
   ]);
+
+/** Whether the end of the data is that of the window. */
+const lastsUntilNow = (pane: PaneContent): boolean =>
+  pane.kind === 'states' || pane.lines.some(({ isStepped }) => isStepped);
 
 /** A pane of states has no values; its times set the scale. */
 const dataOf = (pane: PaneContent, { from, to }: TimeWindow): UPlot.AlignedData =>
   pane.kind === 'numbers'
-    ? alignedData(pane.lines)
+    ? alignedData(pane.lines, { from, until: Math.min(to, serverNow()) })
     : [
         [from, to],
         [null, null],

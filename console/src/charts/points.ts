@@ -41,6 +41,8 @@ export interface SeriesPoints {
   stepText: string;
   numbers: readonly NumberPoint[];
   segments: readonly StateSegment[];
+  /** The last number before the points; null if it is not known, or none. */
+  before: number | null;
   /** Points from this time on came over the stream, or may change: they are read again. */
   confirmedTo: EpochMs;
   /** Time of the last number that came over the stream: each chart of the series adds it. */
@@ -56,7 +58,8 @@ export function pointsOf(answer: HistoryAnswer, now: EpochMs): SeriesPoints {
   for (const { at, value } of answer.samples ?? []) addSample(numbers, segments, Date.parse(at), value as SampleValue);
   for (const point of answer.points ?? []) addInterval(numbers, segments, point, { step, now });
   const confirmedTo = Math.min(Date.parse(answer.to), now) - Math.max(step, RECENT_MS);
-  return { step, stepText: answer.step, numbers, segments, confirmedTo };
+  const before = typeof answer.before === 'number' ? answer.before : null;
+  return { step, stepText: answer.step, numbers, segments, before, confirmedTo };
 }
 
 /** The clock of a device may be five minutes behind, and its reports have its times (docs/history.md). */
@@ -122,7 +125,7 @@ export function joinPoints(before: SeriesPoints, after: SeriesPoints, from: Epoc
     segments[segments.length - 1] = { ...last, to: first?.from ?? Number.POSITIVE_INFINITY };
   }
   for (const one of after.segments) addSegment(segments, one);
-  return { ...after, numbers, segments };
+  return { ...after, numbers, segments, before: before.before };
 }
 
 /** Removes what is before `from`. */
@@ -130,6 +133,7 @@ export const cutPoints = (points: SeriesPoints, from: EpochMs): SeriesPoints => 
   ...points,
   numbers: points.numbers.filter(({ at }) => at + points.step >= from),
   segments: points.segments.filter(({ to }) => to > from),
+  before: points.numbers.findLast(({ at }) => at + points.step < from)?.last ?? points.before,
 });
 
 /** More than a chart can show; an answer has half of it at most. The oldest are dropped, until the range is read again. */

@@ -31,16 +31,25 @@ interface PropertyTrendProps {
   name: string;
   value: Json | undefined;
   points: readonly TrendPoint[] | undefined;
+  /** Whether a number lasts until the next one, as a boolean does. */
+  isStepped: boolean;
 }
 
 /** The last 24 hours of a property, which link to its chart; a property without a sparkline has a link alone. */
-export function PropertyTrend({ deviceId, name, value, points }: PropertyTrendProps) {
+export function PropertyTrend({ deviceId, name, value, points, isStepped }: PropertyTrendProps) {
   const now = Math.floor(useNow() / 60_000) * 60_000;
   const properties = chartedProperties(name, value).slice(0, MAX_CHARTED_SERIES);
   if (properties.length === 0) return null;
-  const isStepped = typeof value === 'boolean';
+  const isBoolean = typeof value === 'boolean';
   const wordOf = (state: boolean): string => stateWord(name, state) ?? formatValue(state);
-  const box = { from: now - DAY_MS, to: now, width: WIDTH, height: HEIGHT, isStepped };
+  const box = {
+    from: now - DAY_MS,
+    to: now,
+    width: WIDTH,
+    height: HEIGHT,
+    isBoolean,
+    isStepped: isStepped || isBoolean,
+  };
   const path = points === undefined ? '' : trendPath(points, box);
   return (
     <Link
@@ -48,7 +57,7 @@ export function PropertyTrend({ deviceId, name, value, points }: PropertyTrendPr
       href={chartHref(deviceId, properties, chartRange(points, now))}
       aria-label={`Chart of ${valueName(name)}`}
       title={
-        path === '' ? 'History' : `Last 24 hours${isStepped ? `: up is ${wordOf(true)}, down is ${wordOf(false)}` : ''}`
+        path === '' ? 'History' : `Last 24 hours${isBoolean ? `: up is ${wordOf(true)}, down is ${wordOf(false)}` : ''}`
       }
     >
       {path === '' ? (

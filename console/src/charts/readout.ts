@@ -20,8 +20,10 @@ export const segmentText = ({ shares }: StateSegment): string =>
     .map(({ state, share }) => stateName(state) + (shares.length === 1 ? '' : ` ${Math.round(share * 100)}\u00a0%`))
     .join(', ');
 
-/** The value at a time: that of the nearest point, unless the time is in a gap. */
-export function textAt({ points, unit }: Pick<ShownSeries, 'points' | 'unit'>, time: number): string | null {
+type Readable = Pick<ShownSeries, 'points' | 'unit' | 'isStepped'>;
+
+/** The value at a time: that of the nearest point, unless the time is in a gap, or the last one of a line with steps. */
+export function textAt({ points, unit, isStepped }: Readable, time: number): string | null {
   if (points === undefined) return null;
   const { segments, step } = points;
   // A number is in the middle of its interval, and the first state may begin in the second half of it.
@@ -29,8 +31,16 @@ export function textAt({ points, unit }: Pick<ShownSeries, 'points' | 'unit'>, t
     segments.findLast(({ from, to }) => from <= time && time < to) ??
     segments.find(({ from }) => from > time && from <= time + step / 2);
   if (segment !== undefined) return segmentText(segment);
+  if (isStepped && segments.length === 0) return steppedText(points, time, unit);
   const nearest = nearestPoint(points, time);
   return nearest === null ? null : pointText(nearest, unit);
+}
+
+/** After an interval its last value lasts. */
+function steppedText({ numbers, step, before }: SeriesPoints, time: number, unit: string | undefined): string | null {
+  const point = numbers.findLast(({ at }) => at <= time);
+  if (point === undefined) return before === null ? null : numberText(before, unit);
+  return time < point.at + step || step === 0 ? pointText(point, unit) : numberText(point.last, unit);
 }
 
 function nearestPoint(points: SeriesPoints, time: number): NumberPoint | null {
@@ -59,11 +69,12 @@ function firstAtOrAfter(numbers: readonly NumberPoint[], time: number): number {
 }
 
 /** The newest value. */
-export function lastText({ points, unit }: Pick<ShownSeries, 'points' | 'unit'>): string | null {
+export function lastText({ points, unit, isStepped }: Readable): string | null {
   const segment = points?.segments.at(-1);
   const point = points?.numbers.at(-1);
   if (segment !== undefined) return segmentText(segment);
-  return point === undefined ? null : numberText(point.last, unit);
+  const last = point?.last ?? (isStepped ? points?.before : null) ?? null;
+  return last === null ? null : numberText(last, unit);
 }
 
 /** The times that have a value, for the cursor of the keyboard: in their order, without duplicates. */

@@ -3,7 +3,9 @@ import { forEachLeaf, untimedReport } from '../../../src/domain/history/sample.t
 import type { getDevice } from '../../../src/operations/devices/devices.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
-import { deviceNameOf, useDeviceName } from '../devices/device-name.tsx';
+import { type DeviceRecord, deviceNameOf, useDeviceName } from '../devices/device-name.tsx';
+import { type ManifestRecord, manifestPath } from '../devices/manifest.tsx';
+import { telemetryProperties } from '../devices/telemetry.tsx';
 import { useAllDevices } from '../devices/use-all-devices.ts';
 import { MAX_CHARTED_SERIES, type SeriesId, seriesKey } from './chart-window.ts';
 import { propertyLabel } from './use-series-info.ts';
@@ -39,12 +41,18 @@ function PickerFields({ deviceId: first, series, add }: SeriesPickerProps) {
   const [deviceField, propertyField] = [useId(), useId()];
   const { rows } = useAllDevices();
   const firstName = useDeviceName(first);
-  const state = useGet<ResponseBody<typeof getDevice>>(`/v1/devices/${deviceId}`).data?.device.state ?? {};
+  const device = useGet<ResponseBody<typeof getDevice>>(`/v1/devices/${deviceId}`).data?.device;
+  const manifest = useGet<ManifestRecord>(manifestPath(deviceId), { enabled: device !== undefined }).data;
   const shown = new Set(series.map(seriesKey));
-  const properties: string[] = [];
-  forEachLeaf(untimedReport(state), (property) => {
-    if (!shown.has(seriesKey({ deviceId, property }))) properties.push(property);
-  });
+  const left = (properties: readonly string[]) =>
+    properties.filter((property) => !shown.has(seriesKey({ deviceId, property })));
+  const properties = left(device === undefined ? [] : stateProperties(device));
+  const telemetry = left(device === undefined ? [] : telemetryProperties(device));
+  const optionOf = (property: string) => (
+    <option key={property} value={property}>
+      {propertyLabel(property, manifest)}
+    </option>
+  );
   const isFull = series.length >= MAX_CHARTED_SERIES;
   return (
     <div className="card series-fields">
@@ -66,18 +74,21 @@ function PickerFields({ deviceId: first, series, add }: SeriesPickerProps) {
         <select
           id={propertyField}
           value=""
-          disabled={isFull || properties.length === 0}
+          disabled={isFull || properties.length + telemetry.length === 0}
           onChange={({ target }) => add({ deviceId, property: target.value })}
         >
-          <option value="">{properties.length === 0 ? 'None left' : 'Choose a property'}</option>
-          {properties.map((property) => (
-            <option key={property} value={property}>
-              {propertyLabel(property)}
-            </option>
-          ))}
+          <option value="">{properties.length + telemetry.length === 0 ? 'None left' : 'Choose a property'}</option>
+          {properties.map(optionOf)}
+          {telemetry.length > 0 && <optgroup label="Telemetry">{telemetry.map(optionOf)}</optgroup>}
         </select>
       </div>
       {isFull && <p className="quiet small">A chart has at most {MAX_CHARTED_SERIES} properties.</p>}
     </div>
   );
+}
+
+function stateProperties({ state }: DeviceRecord): string[] {
+  const properties: string[] = [];
+  forEachLeaf(untimedReport(state), (property) => properties.push(property));
+  return properties;
 }

@@ -18,8 +18,13 @@ export const SERIES_PER_REQUEST = 8;
 const STEP = '15m';
 const STALE_MS = 300_000;
 
+interface Trend {
+  before: SampleValue | null;
+  points: { at: string; last: SampleValue | null }[] | null;
+}
+
 interface Answer {
-  data?: Record<string, { points: { at: string; last: SampleValue | null }[] | null } | null> | null;
+  data?: Record<string, Trend | null> | null;
 }
 
 /** The first range of the chart: the values of a new device would be dots at the edge of a day. */
@@ -31,7 +36,7 @@ export function trendsQuery(count: number): string {
   const names = Array.from({ length: count }, (_, n) => `p${n}`);
   const fields = names.map(
     (name) =>
-      `${name}: deviceHistory(id: $id, property: $${name}, step: "${STEP}", agg: "last") { points { at last } }`,
+      `${name}: deviceHistory(id: $id, property: $${name}, step: "${STEP}", agg: "last") { before points { at last } }`,
   );
   return `query ($id: ID!, ${names.map((name) => `$${name}: String!`).join(', ')}) { ${fields.join(' ')} }`;
 }
@@ -41,14 +46,17 @@ async function requestTrends(id: string, properties: readonly string[]): Promise
   const body = { query: trendsQuery(properties.length), variables };
   const { data } = await requestJson<Answer>('POST', '/graphql', { body });
   return new Map(
-    properties.map((property, n) => [
-      property,
-      (data?.[`p${n}`]?.points ?? []).flatMap(({ at, last }) =>
-        typeof last === 'number' || typeof last === 'boolean' ? [{ at: Date.parse(at), value: Number(last) }] : [],
-      ),
-    ]),
+    properties.map((property, n) => [property, trendPoints(data?.[`p${n}`] ?? { before: null, points: null })]),
   );
 }
+
+/** The first point is the value before the day, if there is one. */
+const trendPoints = ({ before, points }: Trend): TrendPoint[] =>
+  [{ at: null, last: before }, ...(points ?? [])].flatMap(({ at, last }) =>
+    typeof last === 'number' || typeof last === 'boolean'
+      ? [{ at: at === null ? 0 : Date.parse(at), value: Number(last) }]
+      : [],
+  );
 
 /** The trends of properties of a device, with one request for eight of them; none unless `enabled`. */
 export function useTrends(
@@ -82,24 +90,31 @@ function gapOf(points: readonly TrendPoint[]): Milliseconds {
   return Math.max(JOINED_MS, GAP_FACTOR * median);
 }
 
+interface TrendBox {
+  from: number;
+  to: number;
+  width: number;
+  height: number;
+  /** Whether the lowest value is 0 and the highest one 1. */
+  isBoolean: boolean;
+  /** Whether a value lasts until the next one. */
+  isStepped: boolean;
+}
+
 /**
- * The path of a line in a box, in SVG; empty for less than two points. The value of a boolean lasts until the next one; a
- * number without another one near it is a dot.
+ * The path of a line in a box, in SVG; empty for less than two points. A value that lasts is also that of the time before the
+ * next one; a number that does not, and has no other near it, is a dot.
  */
 export function trendPath(
   points: readonly TrendPoint[],
-  {
-    from,
-    to,
-    width,
-    height,
-    isStepped,
-  }: { from: number; to: number; width: number; height: number; isStepped: boolean },
+  { from, to, width, height, isBoolean, isStepped }: TrendBox,
 ): string {
-  const shown = points.filter(({ at }) => at >= from && at <= to);
-  if (shown.length < 2) return '';
+  const earlier = isStepped ? points.findLast(({ at }) => at < from) : undefined;
+  const within = points.filter(({ at }) => at >= from && at <= to);
+  const shown = earlier === undefined ? within : [{ ...earlier, at: from }, ...within];
+  if (shown.length < (earlier === undefined ? 2 : 1)) return '';
   const values = shown.map(({ value }) => value);
-  const [least, most] = isStepped ? [0, 1] : [Math.min(...values), Math.max(...values)];
+  const [least, most] = isBoolean ? [0, 1] : [Math.min(...values), Math.max(...values)];
   const x = (at: number): string => (((at - from) / (to - from)) * width).toFixed(1);
   const y = (value: number): string =>
     (most === least ? height / 2 : height - ((value - least) / (most - least)) * height).toFixed(1);

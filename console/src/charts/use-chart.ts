@@ -52,7 +52,7 @@ export function useChart({ series, time, comparison, isLive }: ChartRequest): Ch
   const requests: HistoryRequest[] = series.map((one, index) => ({
     ...one,
     time,
-    prefersSamples: typeof infos[index]?.current === 'number',
+    prefersSamples: typeof infos[index]?.current === 'number' && infos[index]?.isStepped === false,
   }));
   const shift = comparison === null ? 0 : comparisons[comparison].shift;
   const history = useHistory(requests, { enabled: !isLoading, group: '' });
@@ -97,7 +97,10 @@ function panesOf(
   { shift, colours }: { shift: number; colours: Map<string, StateColours> },
 ): ChartPane[] {
   const byUnit = Map.groupBy(
-    series.filter(({ points }) => points !== undefined && points.numbers.length > 0),
+    series.filter(({ points, isStepped }) => {
+      if (points === undefined) return false;
+      return points.numbers.length > 0 || (isStepped && points.before !== null && points.segments.length === 0);
+    }),
     ({ unit, property }) => unit ?? `property ${property}`,
   );
   const numbers = [...byUnit].map(([key, group]) => ({
@@ -116,9 +119,10 @@ function panesOf(
 }
 
 /** The compared values are drawn first, below the others. */
-function linesOf({ key, colour, points, compared }: ShownSeries, shift: number): PlotLine[] {
-  const own = points === undefined ? [] : [{ key, points, colour, shift: 0, isCompared: false }];
+function linesOf({ key, colour, points, compared, isStepped }: ShownSeries, shift: number): PlotLine[] {
+  const common = { key, colour, isStepped };
+  const own = points === undefined ? [] : [{ ...common, points, shift: 0, isCompared: false }];
   const earlier =
-    compared === undefined || shift === 0 ? [] : [{ key, points: compared, colour, shift, isCompared: true }];
+    compared === undefined || shift === 0 ? [] : [{ ...common, points: compared, shift, isCompared: true }];
   return [...earlier, ...own];
 }

@@ -1,11 +1,11 @@
 import { useQueries } from '@tanstack/react-query';
 import { pathNamesOf, type SampleValue, stateValueAt } from '../../../src/domain/history/sample.ts';
-import { unitInName } from '../../../src/domain/units.ts';
+import { propertyUnits, seriesUnit } from '../../../src/domain/units.ts';
 import type { getDevice } from '../../../src/operations/devices/devices.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { requestJson } from '../api/client.ts';
 import { deviceNameOf } from '../devices/device-name.tsx';
-import { stateUnits } from '../devices/device-units.ts';
+import { isSteppedIn } from '../devices/device-units.ts';
 import { type ManifestRecord, manifestPath } from '../devices/manifest.tsx';
 import { capital } from '../ui/text-format.ts';
 import { valueName } from '../ui/values.tsx';
@@ -14,15 +14,30 @@ import type { SeriesId } from './chart-window.ts';
 /** The names, unit and current value of a series. */
 export interface SeriesInfo {
   deviceName: string;
-  /** `Climate temperature`. */
+  /** As of `propertyLabel`. */
   label: string;
   unit: string | undefined;
+  /** Whether its numbers last until the next one. */
+  isStepped: boolean;
   /** The current value; undefined if the device does not report the property now. */
   current: SampleValue | undefined;
 }
 
-/** `climate.temperature` → `Climate temperature`; the unit in a name is left out. */
-export function propertyLabel(property: string): string {
+/** Names of telemetry, as on the page of a device. */
+const telemetryLabels: ReadonlyMap<string, string> = new Map([
+  ['$telemetry.rssi', 'Signal'],
+  ['$telemetry.battery', 'Battery'],
+  ['$telemetry.uptime_s', 'Uptime'],
+  ['$telemetry.free_heap', 'Free memory'],
+]);
+
+/**
+ * The label of the manifest, or the path as words: `climate.temperature` → `Climate temperature`; the unit in a name is left
+ * out.
+ */
+export function propertyLabel(property: string, manifest?: Pick<ManifestRecord, 'properties'>): string {
+  const known = manifest?.properties?.[property]?.label ?? telemetryLabels.get(property);
+  if (known !== undefined) return known;
   const names = pathNamesOf(property);
   return capital([...names.slice(0, -1), names.at(-1) ?? ''].map(valueName).join(' '));
 }
@@ -45,11 +60,12 @@ export function useSeriesInfo(series: readonly SeriesId[]): { infos: readonly Se
   const infos = series.map(({ deviceId, property }) => {
     const index = deviceIds.indexOf(deviceId);
     const device = devices[index]?.data?.device;
-    const names = pathNamesOf(property);
+    const manifest = manifests[index]?.data;
     return {
       deviceName: device === undefined ? '…' : deviceNameOf(device),
-      label: propertyLabel(property),
-      unit: stateUnits(manifests[index]?.data)(names.join('.')) ?? unitInName(property),
+      label: propertyLabel(property, manifest),
+      unit: seriesUnit(property, propertyUnits(manifest?.capabilities ?? [], manifest?.properties)),
+      isStepped: isSteppedIn(manifest)(property),
       current: device === undefined ? undefined : stateValueAt(device.state, property),
     };
   });

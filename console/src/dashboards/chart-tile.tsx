@@ -2,7 +2,7 @@ import { useRef } from 'react';
 import type { TileRange } from '../../../src/domain/dashboard-grid.ts';
 import { DAY_MS } from '../../../src/domain/day.ts';
 import { ChartView } from '../charts/chart-view.tsx';
-import type { RangeName } from '../charts/chart-window.ts';
+import type { RangeName, SeriesId } from '../charts/chart-window.ts';
 import type { HistoryRequest } from '../charts/history-request.ts';
 import { trendPath } from '../charts/trends.ts';
 import { useChart } from '../charts/use-chart.ts';
@@ -68,7 +68,7 @@ const BOX = { width: 160, height: 34 };
 const TREND_STEP = '15m';
 
 /** The last 24 hours of a property without axes; the value is next to it as a text. */
-export function TileTrend({ deviceId, property, name }: { deviceId: string; property: string; name: string }) {
+export function TileTrend({ deviceId, property, name, isStepped }: SeriesId & { name: string; isStepped: boolean }) {
   const requests: readonly HistoryRequest[] = [
     { deviceId, property, time: { range: '24h' }, prefersSamples: false, step: TREND_STEP },
   ];
@@ -77,10 +77,11 @@ export function TileTrend({ deviceId, property, name }: { deviceId: string; prop
   const to = Math.floor(useNow() / 60_000) * 60_000;
   if (points === undefined) return null;
   const window = { from: to - DAY_MS, to };
-  if (points.numbers.length === 0 && points.segments.length > 0) {
-    return <StateTrend segments={points.segments} window={window} name={name} />;
-  }
-  const path = trendPath(points.numbers, { ...window, ...BOX, isStepped: false });
+  const { numbers, segments, before } = points;
+  if (numbers.length === 0 && segments.length > 0) return <StateTrend {...{ segments, window, name }} />;
+  const lasting = numbers.map(({ at, last }) => ({ at, value: last }));
+  const shown = isStepped ? [...(before === null ? [] : [{ at: 0, value: before }]), ...lasting] : numbers;
+  const path = trendPath(shown, { ...window, ...BOX, isBoolean: false, isStepped });
   if (path === '') return <p className="quiet small">Fewer than two values in the last 24 hours.</p>;
   return (
     <svg

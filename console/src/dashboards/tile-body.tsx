@@ -9,7 +9,7 @@ import type { ConfirmationListBody, ResponseBody } from '../api/answer-types.ts'
 import { FALLBACK_MS, invalidatePaths, useGet } from '../api/queries.ts';
 import { useBatchedRefetch } from '../api/use-batched-refetch.ts';
 import { deviceHref, deviceNameOf } from '../devices/device-name.tsx';
-import { stateUnits } from '../devices/device-units.ts';
+import { isSteppedIn, stateNames, stateUnits } from '../devices/device-units.ts';
 import { stateWord } from '../devices/main-value.ts';
 import { type ManifestRecord, manifestPath } from '../devices/manifest.tsx';
 import { useStream } from '../live/use-stream.ts';
@@ -17,7 +17,7 @@ import { useSession } from '../session.tsx';
 import { Loading } from '../ui/feedback.tsx';
 import { sentenceCase } from '../ui/text-format.ts';
 import { LastSeen } from '../ui/time.tsx';
-import { formatValue, valueName } from '../ui/values.tsx';
+import { formatValue } from '../ui/values.tsx';
 import { CommandTile } from './command-tile.tsx';
 import type { Tile, TileOf } from './dashboard-types.ts';
 import { useOutdatedSince } from './freshness.ts';
@@ -71,11 +71,17 @@ function ValueTile({ tile }: { tile: TileOf<'value'> | TileOf<'sparkline'> }) {
       <p className="tile-value">{text}</p>
       {tile.kind === 'sparkline' && (
         <Suspense fallback={null}>
-          <TileTrend deviceId={tile.device_id} property={tile.property} name={name} />
+          <TileTrend
+            deviceId={tile.device_id}
+            property={tile.property}
+            name={name}
+            isStepped={isSteppedIn(manifest.data)(tile.property)}
+          />
         </Suspense>
       )}
       <p className="quiet small">
-        <Link href={deviceHref(device.id)}>{deviceNameOf(device)}</Link> · {valueName(name)}
+        <Link href={deviceHref(device.id)}>{deviceNameOf(device)}</Link> ·{' '}
+        {stateNames(manifest.data)(names.join('.'), name)}
         {!device.online && (
           <>
             {' '}

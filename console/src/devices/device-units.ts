@@ -1,6 +1,7 @@
 import { useMemo } from 'react';
 import { knownAction } from '../../../src/domain/capability-registry.ts';
 import { pathNamesOf } from '../../../src/domain/history/sample.ts';
+import { steppedProperties } from '../../../src/domain/stepped-properties.ts';
 import { paramUnits, propertyUnits, unitInName } from '../../../src/domain/units.ts';
 import { useGet } from '../api/queries.ts';
 import { useSession } from '../session.tsx';
@@ -11,6 +12,12 @@ import { type ManifestRecord, manifestPath } from './manifest.tsx';
 /** Units of reported properties by the device's manifest. Without one, those that are in the names. */
 export const stateUnits = (manifest: ManifestRecord | undefined): UnitOf =>
   lookUp(propertyUnits(manifest?.capabilities ?? [], manifest?.properties));
+
+/** Whether the numbers of a series last until the next one, by the device's manifest. */
+export function isSteppedIn(manifest: ManifestRecord | undefined): (property: string) => boolean {
+  const stepped = manifest === undefined ? null : steppedProperties(manifest.capabilities, manifest.properties);
+  return (property) => stepped?.has(pathNamesOf(property).join('.')) ?? false;
+}
 
 /** Names of reported properties by the device's manifest; without a label, those that devices send. */
 export function stateNames(manifest: ManifestRecord | undefined): NameOf {

@@ -1,15 +1,44 @@
+import { Link } from 'wouter';
+import { chartHref } from '../charts/chart-window.ts';
 import { Note } from '../ui/feedback.tsx';
 import { Fact } from '../ui/values.tsx';
 import type { DeviceRecord } from './device-name.tsx';
+
+/** The paths of telemetry that the device has reported as numbers, in the history. */
+export function telemetryProperties({ battery, telemetry }: DeviceRecord): string[] {
+  const { rssi, uptime_s, free_heap } = telemetry ?? {};
+  const reported = Object.entries({ rssi, battery, uptime_s, free_heap });
+  return reported.flatMap(([name, value]) => (typeof value === 'number' ? [`$telemetry.${name}`] : []));
+}
+
+interface ChartLinkProps {
+  deviceId: string;
+  name: 'rssi' | 'free_heap';
+  label: string;
+}
+
+const ChartLink = ({ deviceId, name, label }: ChartLinkProps) => (
+  <Link className="small" href={chartHref(deviceId, [`$telemetry.${name}`])} aria-label={`Chart of ${label}`}>
+    Chart
+  </Link>
+);
 
 /** Facts that a device reports about itself, and where they differ from its registration. */
 export function TelemetryFacts({ device, of }: { device: DeviceRecord; of: NonNullable<DeviceRecord['telemetry']> }) {
   const { rssi, uptime_s, free_heap, device_type, manifest_version, mismatches } = of;
   return (
     <>
-      {rssi !== null && <Fact name="Signal">{rssi} dBm</Fact>}
+      {rssi !== null && (
+        <Fact name="Signal">
+          {rssi} dBm <ChartLink deviceId={device.id} name="rssi" label="signal" />
+        </Fact>
+      )}
       {uptime_s !== null && <Fact name="Uptime">{formatUptime(uptime_s)}</Fact>}
-      {free_heap !== null && <Fact name="Free memory">{formatBytes(free_heap)}</Fact>}
+      {free_heap !== null && (
+        <Fact name="Free memory">
+          {formatBytes(free_heap)} <ChartLink deviceId={device.id} name="free_heap" label="free memory" />
+        </Fact>
+      )}
       {mismatches.length > 0 && (
         <Fact name="Mismatch">
           <Note tone="bad">

@@ -1,4 +1,4 @@
-import { useRef } from 'react';
+import { useMemo, useRef } from 'react';
 import type { Json } from '../../../src/domain/values.ts';
 import type { getDeviceActivity } from '../../../src/operations/devices/device-activity.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
@@ -12,7 +12,7 @@ import { fullTime, Time, zone } from '../ui/time.tsx';
 import { useRecentChange } from '../ui/use-recent-change.ts';
 import { type NameOf, type UnitOf, Value } from '../ui/values.tsx';
 import type { DeviceRecord } from './device-name.tsx';
-import { stateNames, stateUnits } from './device-units.ts';
+import { isSteppedIn, stateNames, stateUnits } from './device-units.ts';
 import { type ManifestRecord, manifestPath } from './manifest.tsx';
 import { Why } from './why.tsx';
 
@@ -27,6 +27,7 @@ export function DeviceTwin({ device: { id, state, state_version, revoked } }: { 
   const manifest = useGet<ManifestRecord>(manifestPath(id)).data;
   const unitOf = stateUnits(manifest);
   const nameOf = stateNames(manifest);
+  const stepped = useMemo(() => isSteppedIn(manifest), [manifest]);
   const names = Object.keys(state).sort();
   const place = useRef<HTMLElement>(null);
   const trends = useTrends(id, trendProperties(state).sort(), { enabled: useWasVisible(place) });
@@ -42,14 +43,18 @@ export function DeviceTwin({ device: { id, state, state_version, revoked } }: { 
         </Empty>
       ) : (
         <Table label="Reported state" columns={['Property', 'Value', 'Reported']}>
-          {names.map((name) => (
-            <Property
-              key={name}
-              {...{ id, name, activity, unitOf, nameOf, revoked }}
-              value={state[name]}
-              points={trends.get(chartedProperties(name, state[name])[0] ?? '')}
-            />
-          ))}
+          {names.map((name) => {
+            const [property = ''] = chartedProperties(name, state[name]);
+            return (
+              <Property
+                key={name}
+                {...{ id, name, activity, unitOf, nameOf, revoked }}
+                value={state[name]}
+                points={trends.get(property)}
+                isStepped={stepped(property)}
+              />
+            );
+          })}
         </Table>
       )}
     </section>
@@ -61,13 +66,14 @@ interface PropertyProps {
   name: string;
   value: Json | undefined;
   points: readonly TrendPoint[] | undefined;
+  isStepped: boolean;
   activity: Activity | undefined;
   unitOf: UnitOf;
   nameOf: NameOf;
   revoked: boolean;
 }
 
-function Property({ id, name, value, points, activity, unitOf, nameOf, revoked }: PropertyProps) {
+function Property({ id, name, value, points, isStepped, activity, unitOf, nameOf, revoked }: PropertyProps) {
   const hasChanged = useRecentChange(JSON.stringify(value));
   return (
     <tr className={hasChanged ? 'recently-changed' : ''}>
@@ -78,7 +84,7 @@ function Property({ id, name, value, points, activity, unitOf, nameOf, revoked }
             <Value of={value} path={name} unitOf={unitOf} nameOf={nameOf} />
             <Why deviceId={id} label={nameOf(name, name)} {...{ name, value }} />
           </div>
-          <PropertyTrend deviceId={id} {...{ name, value, points }} />
+          <PropertyTrend deviceId={id} {...{ name, value, points, isStepped }} />
         </div>
       </td>
       <td className="quiet">{activity === undefined ? '…' : <ReportedAt {...{ name, activity, revoked }} />}</td>

@@ -1,7 +1,9 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { csvRecord } from '../../domain/csv.ts';
-import type { Capability } from '../../domain/manifest.ts';
-import { propertyUnits, unitInName } from '../../domain/units.ts';
+import { pathNamesOf } from '../../domain/history/sample.ts';
+import type { Manifest } from '../../domain/manifest.ts';
+import { steppedProperties } from '../../domain/stepped-properties.ts';
+import { propertyUnits, seriesUnit } from '../../domain/units.ts';
 import type { Api } from '../api.ts';
 import { parseIntegerBetween, parsePast } from '../argument-parsers.ts';
 import { type CliContext, createCliContext } from '../cli-context.ts';
@@ -53,7 +55,8 @@ export function addHistory(program: Command, io: Io): void {
     .summary('show what a device reported over a time')
     .description(
       'Shows the history of a property: on a terminal as a chart, otherwise as a table. Numbers are drawn from their\n' +
-        'minimum to their maximum, texts and booleans as a band for each value; a time without reports stays blank.\n' +
+        'minimum to their maximum, texts and booleans as a band for each value; a time without reports stays blank,\n' +
+        'unless the number lasts until the next one, as a target does.\n' +
         'A property is a path in the state, as climate.temperature.',
     )
     .addOption(
@@ -103,41 +106,51 @@ async function showHistory(client: CliContext, subject: Subject, options: Option
   if (history.next_from !== null)
     io.err(io.errColors.dim(`more: --from ${history.next_from}${to === undefined ? '' : ` --to ${to}`}`));
   if (json || options.csv) return;
-  if (isEmpty(history)) {
+  const isDrawn = io.stdout.isTTY === true && agg === undefined;
+  const manifest = isDrawn ? await fetchManifest(api, subject.deviceId) : null;
+  const isStepped = manifest !== null && isSteppedIn(manifest, subject.property);
+  if (isEmpty(history) && !(isStepped && typeof history.before === 'number')) {
     if (io.stdout.isTTY === true) io.err(io.errColors.dim('none'));
     return printKnownProperties(io, api, subject);
   }
-  if (io.stdout.isTTY === true && agg === undefined)
-    printChart(io, history, { ...subject, ascii: options.ascii === true, unit: await unitOf(api, subject) });
+  if (!isDrawn) return;
+  const unit = unitOf(manifest, subject.property);
+  printChart(io, history, { ...subject, ascii: options.ascii === true, unit, isStepped });
 }
+
+const isSteppedIn = ({ capabilities, properties }: ManifestRecord, property: string): boolean =>
+  steppedProperties(capabilities, properties).has(pathNamesOf(property).join('.'));
 
 const isEmpty = ({ samples, points }: History): boolean => (samples ?? points ?? []).length === 0;
 
-/** From the manifest, or the end of the property's name. */
-async function unitOf(
-  api: Api,
-  { deviceId, property }: Pick<Subject, 'deviceId' | 'property'>,
-): Promise<string | null> {
-  const inName = unitInName(property) ?? null;
+type ManifestRecord = Pick<Manifest, 'capabilities' | 'properties'>;
+
+/** Null if the credential may not read manifests, or the device has none. */
+async function fetchManifest(api: Api, deviceId: string): Promise<ManifestRecord | null> {
   try {
-    const path = `/v1/devices/${encodeURIComponent(deviceId)}/manifest`;
-    const { capabilities } = await api.get<{ capabilities: Capability[] }>(path);
-    return propertyUnits(capabilities).get(property) ?? inName;
+    return await api.get<ManifestRecord>(`/v1/devices/${encodeURIComponent(deviceId)}/manifest`);
   } catch (thrown) {
-    // The credential may not read manifests, or the device has none.
-    if (thrown instanceof RefusedError) return inName;
+    if (thrown instanceof RefusedError) return null;
     throw thrown;
   }
 }
 
+/** From the manifest, or the end of the property's name. */
+function unitOf(manifest: ManifestRecord | null, property: string): string | null {
+  const units = manifest === null ? undefined : propertyUnits(manifest.capabilities, manifest.properties);
+  return seriesUnit(property, units) ?? null;
+}
+
 interface Drawing extends Subject {
   unit: string | null;
+  /** Whether a number lasts until the next one. */
+  isStepped: boolean;
   ascii: boolean;
 }
 
-function printChart(io: Io, history: History, { device, property, unit, ascii }: Drawing): void {
+function printChart(io: Io, history: History, { device, property, unit, isStepped, ascii }: Drawing): void {
   const from = Date.parse(history.from);
-  const values = chartValues(history, Math.min(Date.parse(history.to), Date.now()));
+  const values = chartValues(history, Math.min(Date.parse(history.to), Date.now()), isStepped);
   // A range ends in the future, as the clock of a device may be ahead.
   const end = values.reduce((latest, value) => Math.max(latest, value.start), Date.now());
   const to = Math.min(Date.parse(history.to), end);
@@ -187,10 +200,19 @@ function printValues(io: Io, { samples, points }: History): void {
   );
   const rows = (points ?? []).map((point) => [
     point.at,
-    ...columns.map((name) => (name === 'states' ? statesText(point) : textOf(point[name]))),
+    ...columns.map((name) => {
+      if (name === 'states') return statesText(point);
+      return name === 'mean' ? meanText(point) : textOf(point[name]);
+    }),
   ]);
   printTable(io, ['AT', ...columns.map((name) => name.toUpperCase())], rows);
 }
+
+/** Digits of a mean; the division that made it leaves up to 17. */
+const MEAN_DIGITS = 6;
+
+const meanText = ({ mean }: HistoryPoint): number | null =>
+  mean === null || Math.abs(mean) >= 10 ** MEAN_DIGITS ? mean : Number(mean.toPrecision(MEAN_DIGITS));
 
 const textOf = (value: HistorySample['value'] | null): string | number | null =>
   typeof value === 'boolean' ? String(value) : value;

@@ -125,6 +125,8 @@ type StateTimes = Map<State | null, Milliseconds>;
 
 /** Merges buckets in their order into those of a longer step, and adds the states that last from one to the next. */
 export class BucketMerger {
+  /** The last value before `from`; null without one. */
+  before: SampleValue | null = null;
   readonly #step: Milliseconds;
   readonly #from: EpochMs;
   readonly #closed: Bucket[] = [];
@@ -156,7 +158,7 @@ export class BucketMerger {
       open.last = last;
       for (const [state, lasted] of states) this.#addState(state, lasted);
       this.#until = Math.max(this.#until, end);
-    }
+    } else this.before = last;
     this.#state = stateOf(last);
   }
 

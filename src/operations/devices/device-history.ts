@@ -64,7 +64,8 @@ export const getDeviceHistory = operation({
     output: {
       history: {
         ...{ device_id: '0195d9a2-7f00-7000-8000-000000000001', property: 'temperature' },
-        ...{ from: AT, to: '2026-03-01T13:00:00.000Z', step: '1m', source: '1m', samples: null, next_from: null },
+        ...{ from: AT, to: '2026-03-01T13:00:00.000Z', step: '1m', source: '1m', samples: null },
+        ...{ before: 20.5, next_from: null },
         points: [{ at: AT, count: 2, min: 20.5, max: 21.5, mean: 21, last: 21.5, states: [] }],
       },
     },

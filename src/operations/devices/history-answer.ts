@@ -8,7 +8,7 @@ import type { EpochMs } from '../../domain/values.ts';
 import type { SeriesKey } from '../../store/contract/history.ts';
 import { isoTime } from '../inputs.ts';
 import type { HistoryRange } from './history-range.ts';
-import type { SampleSeries, SeriesSource } from './series-reader.ts';
+import type { BucketSeries, SampleSeries, SeriesSource } from './series-reader.ts';
 
 // A series as the API shows it, with samples or with intervals.
 
@@ -65,6 +65,10 @@ export const deviceHistory = z
     points: z.array(point).nullable().meta({
       description: 'Otherwise; intervals without a sample and a state are left out',
     }),
+    before: value.optional().meta({
+      description:
+        'The last value before `from`; null without one, and with the step `raw`. A text or a boolean of it lasts until the first sample',
+    }),
     next_from: isoTime.nullable().meta({
       description: `\`from\` of the next request, if the range has over \`limit\` samples or is over 31 days`,
     }),
@@ -76,7 +80,7 @@ export type DeviceHistory = z.infer<typeof deviceHistory>;
 const historyOf = (
   { deviceId, property }: SeriesKey,
   { from, to, step }: HistoryRange,
-  read: Pick<DeviceHistory, 'source' | 'samples' | 'points' | 'next_from'>,
+  read: Pick<DeviceHistory, 'source' | 'samples' | 'points' | 'before' | 'next_from'>,
 ): DeviceHistory => ({ device_id: deviceId, property, from: iso(from), to: iso(to), step, ...read });
 
 /** `end`: of what was read, which may be before the end of the range. */
@@ -95,6 +99,7 @@ export function samplesHistory(
       ...{ at: iso(one.time), value: one.value, received_at: iso(one.at), sequence_number: one.sequence },
     })),
     points: null,
+    before: range.step === 'raw' ? null : read.before,
     next_from: next === null ? null : iso(next),
   });
 }
@@ -112,12 +117,12 @@ function pageOf(samples: readonly Sample[], limit: number): { page: readonly Sam
 export function pointsHistory(
   key: SeriesKey,
   range: HistoryRange,
-  { source, buckets }: { source: SeriesSource; buckets: readonly Bucket[] },
+  { source, buckets, before }: BucketSeries & { source: SeriesSource },
   { shown, states }: { shown: ReadonlySet<Aggregate>; states: number },
 ): DeviceHistory {
   const limited = shown.has('states') ? limitStates(buckets, states) : buckets;
   const points = limited.map((bucket) => pointOf(bucket, shown));
-  return historyOf(key, range, { source, samples: null, points, next_from: null });
+  return historyOf(key, range, { source, samples: null, points, before, next_from: null });
 }
 
 const pointOf = (bucket: Bucket, shown: ReadonlySet<Aggregate>): z.infer<typeof point> => ({

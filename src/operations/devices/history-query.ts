@@ -78,7 +78,7 @@ export const queryHistory = operation({
       series: [
         {
           ...{ device_id: DEVICE, property: 'temperature', from: AT, to: TO, step: '1m', source: '1m' },
-          ...{ samples: null, next_from: null },
+          ...{ samples: null, before: 20.5, next_from: null },
           points: [{ at: AT, count: 2, min: 20.5, max: 21.5, mean: 21, last: 21.5, states: [] }],
         },
       ],
@@ -160,6 +160,6 @@ async function pointsOf(
   const { source, series } = read.value;
   const states = Math.floor(MAX_QUERY_STATES / keys.length);
   return done(
-    series.map((buckets, n) => pointsHistory(keys[n] as SeriesKey, range, { source, buckets }, { shown, states })),
+    series.map((one, n) => pointsHistory(keys[n] as SeriesKey, range, { source, ...one }, { shown, states })),
   );
 }

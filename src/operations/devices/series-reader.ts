@@ -160,16 +160,22 @@ function* samplesBefore(to: EpochMs, samples: Iterable<Sample>): Generator<Sampl
 /** Source of a range: `samples`, or the roll-ups of a step. */
 export type SeriesSource = 'samples' | RollupStep;
 
+export interface BucketSeries {
+  buckets: Bucket[];
+  /** Of the last sample before the range; null without one. */
+  before: SampleValue | null;
+}
+
 /** Intervals of `step` of the range; `from` is a multiple of it. States last until `until`, which is at most `to`. */
 export async function readBuckets(
   services: Pick<Services, 'store'>,
   { tenantId, from, to, ...key }: SeriesRequest,
   step: Milliseconds,
   until: EpochMs,
-): Promise<Outcome<{ source: SeriesSource; buckets: Bucket[] }>> {
+): Promise<Outcome<BucketSeries & { source: SeriesSource }>> {
   const read = await readManyBuckets(services, { tenantId, from, to, keys: [key] }, step, until);
   if (!read.ok) return read;
-  return done({ source: read.value.source, buckets: read.value.series[0] as Bucket[] });
+  return done({ source: read.value.source, ...(read.value.series[0] as BucketSeries) });
 }
 
 /** The same for several series, in the order of their keys. */
@@ -178,7 +184,7 @@ export async function readManyBuckets(
   request: ManySeriesRequest,
   step: Milliseconds,
   until: EpochMs,
-): Promise<Outcome<{ source: SeriesSource; series: Bucket[][] }>> {
+): Promise<Outcome<{ source: SeriesSource; series: BucketSeries[] }>> {
   const { from, to, keys } = request;
   const source = rollupFor(step);
   const length = source === null ? step : rollupSteps[source];
@@ -186,7 +192,7 @@ export async function readManyBuckets(
   const dayCount = days.to - days.from + 1;
   const each = source === null ? MAX_STATEMENT_DAYS / dayCount : (MAX_STATEMENT_ROLLUPS * length) / (dayCount * DAY_MS);
   const size = Math.max(1, Math.floor(each));
-  const series: Bucket[][] = [];
+  const series: BucketSeries[] = [];
   for (let n = 0; n < keys.length; n += size) {
     for await (const read of readSeriesDays(services, { ...request, keys: keys.slice(n, n + size) }, days, source)) {
       if (!read.ok) return read;
@@ -200,7 +206,7 @@ export async function readManyBuckets(
 async function mergedBuckets(
   series: SeriesDays,
   { from, to, step, length, until }: Record<'from' | 'to' | 'step' | 'length' | 'until', number>,
-): Promise<Bucket[]> {
+): Promise<BucketSeries> {
   const merger = new BucketMerger(step, from);
   for (const day of series.days) {
     // An interval may continue on the next day, whose samples end the last state of this one.
@@ -210,5 +216,5 @@ async function mergedBuckets(
     });
     await nextTurn();
   }
-  return merger.finish(until);
+  return { buckets: merger.finish(until), before: merger.before };
 }

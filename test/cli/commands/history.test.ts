@@ -12,6 +12,7 @@ const ESCAPE = '\u001b';
 const STYLE = new RegExp(`${ESCAPE}\\[\\d+m`, 'g');
 
 let at: TestService;
+let owner: Awaited<ReturnType<TestService['owner']>>;
 let env: Record<string, string>;
 let id: string;
 let device: Device;
@@ -21,7 +22,7 @@ const report = (state: JsonObject, timestamp = at.clock.now()) =>
 
 beforeAll(async () => {
   at = await startService();
-  const owner = await at.owner();
+  owner = await at.owner();
   env = { TWINKEEP_URL: at.url, TWINKEEP_TOKEN: owner.token, TZ: 'Etc/GMT-2' };
   const registered = await register(owner, { name: 'Heat pump', device_type: 'environment_sensor' });
   id = registered.device_id;
@@ -89,6 +90,26 @@ describe('twinkeep history', () => {
     expect(ascii.stdout.replace(STYLE, '')).toMatch(/^[\x20-\x7e\n]*$/);
     expect(ascii.stdout).toMatch(/heat \|[ .#]*#/);
     expect(ascii.stdout).toContain('off\\u{1b}[2J |');
+  });
+
+  it('draws a number that lasts as steps, with the unit of its property', async () => {
+    const registered = await register(owner, { name: 'Valve' });
+    const properties = { setting: { unit: 'l/h', history: 'change' } };
+    await owner.post(`/v1/devices/${registered.device_id}/manifest`, { category: 'sensor', properties });
+    const valve = await connectRawDevice(at, registered);
+    const send = (setting: number, ago: number) =>
+      valve.send('state', { state: { setting } }, { timestamp: at.clock.now() - ago * MINUTE });
+    await send(10, 4);
+    await send(20, 2);
+    valve.mqtt.end(true);
+    const terminal = { columns: 60 };
+    const { stdout } = await run(['Valve', 'setting', '--last', '10m', '--ascii'], terminal);
+    const lines = stdout.split('\n').map((line) => line.replace(STYLE, ''));
+    expect(lines[0]).toBe('setting (l/h) of Valve');
+    expect(lines.filter((line) => /\*{9,}/.test(line))).toHaveLength(2);
+    // Before it was set, and after that.
+    const later = await run(['Valve', 'setting', '--from', '90s', '--ascii'], terminal);
+    expect(later.stdout).toMatch(/\*{40,}/);
   });
 
   it('names the properties of the device if nothing was reported', async () => {

@@ -1,10 +1,11 @@
 import { expect, it } from 'vitest';
 import { alignedData, hasBand, isolatedPoints, type PlotLine } from '../../../console/src/charts/plot-data.ts';
 
+const SHOWN = { from: 0, until: 1_000_000 };
 const line = (changes: Partial<PlotLine>, step: number, ...points: [at: number, value: number, spread?: number][]) => ({
-  ...{ key: 'k', colour: 0, shift: 0, isCompared: false },
+  ...{ key: 'k', colour: 0, shift: 0, isCompared: false, isStepped: false },
   points: {
-    ...{ step, stepText: step === 0 ? 'raw' : '1m', segments: [], confirmedTo: 0 },
+    ...{ step, stepText: step === 0 ? 'raw' : '1m', segments: [], before: null, confirmedTo: 0 },
     numbers: points.map(([at, value, spread = 0]) => ({
       ...{ at, value, min: value - spread, max: value + spread, last: value, count: 1 },
     })),
@@ -13,7 +14,7 @@ const line = (changes: Partial<PlotLine>, step: number, ...points: [at: number, 
 });
 
 it('a line is interrupted where no values are known', () => {
-  const data = alignedData([line({}, 0, [0, 1], [10, 2], [20, 3], [90, 4], [100, 5])]);
+  const data = alignedData([line({}, 0, [0, 1], [10, 2], [20, 3], [90, 4], [100, 5])], SHOWN);
   expect(data).toEqual([
     [0, 10, 20, 21, 90, 100],
     [1, 2, 3, null, 4, 5],
@@ -23,7 +24,7 @@ it('a line is interrupted where no values are known', () => {
 it('an interval is drawn in its middle, with its lowest and highest values', () => {
   const spread = line({}, 60, [0, 10, 2], [60, 12, 1]);
   expect(hasBand(spread)).toBe(true);
-  expect(alignedData([spread])).toEqual([
+  expect(alignedData([spread], SHOWN)).toEqual([
     [30, 90],
     [10, 12],
     [8, 11],
@@ -34,7 +35,10 @@ it('an interval is drawn in its middle, with its lowest and highest values', () 
 });
 
 it('lines have common times; earlier values are at the times that they are compared with', () => {
-  const data = alignedData([line({}, 0, [1000, 1], [1010, 2]), line({ shift: 1000, isCompared: true }, 0, [5, 7])]);
+  const data = alignedData(
+    [line({}, 0, [1000, 1], [1010, 2]), line({ shift: 1000, isCompared: true }, 0, [5, 7])],
+    SHOWN,
+  );
   expect(data).toEqual([
     [1000, 1005, 1010],
     [1, undefined, 2],
@@ -46,4 +50,21 @@ it('a point without neighbours is found, also among the times of other lines', (
   expect(isolatedPoints([1, null, 2, 3, null, undefined, 4, undefined])).toEqual([0, 6]);
   expect(isolatedPoints([1, undefined, 2])).toEqual([]);
   expect(isolatedPoints([])).toEqual([]);
+});
+
+it('a line with steps has no gaps, begins with the value before it, and lasts until now', () => {
+  const steps = line({ isStepped: true }, 60, [60, 10], [120, 11], [6_000, 12, 1]);
+  const from = { ...steps, points: { ...steps.points, before: 9 } };
+  expect(alignedData([from], { from: 30, until: 9_000 })).toEqual([
+    [30, 90, 150, 6_030, 9_000],
+    [9, 10, 11, 12, 12],
+    [9, 10, 11, 11, 12],
+    [9, 10, 11, 13, 12],
+  ]);
+  const none = { ...from, points: { ...from.points, numbers: [] } };
+  expect(alignedData([none], { from: 30, until: 9_000 })).toEqual([
+    [30, 9_000],
+    [9, 9],
+  ]);
+  expect(alignedData([steps], { from: 100, until: 150 })[0]).toEqual([90, 150, 6_030]);
 });

@@ -16,7 +16,7 @@ const iso = (minutes: number) => new Date(NOON + minutes * MINUTE).toISOString()
 
 const answer = (changes: Partial<HistoryAnswer>): HistoryAnswer => ({
   ...{ device_id: 'x', property: 'p', from: iso(0), to: iso(60), step: '1m', source: '1m' },
-  ...{ samples: null, points: null, next_from: null },
+  ...{ samples: null, points: null, before: null, next_from: null },
   ...changes,
 });
 const sample = (minutes: number, value: number | boolean | string) => ({
@@ -158,5 +158,20 @@ describe('a gap', () => {
   it('is longer than four usual distances, and than two intervals', () => {
     expect(gapLength(raw(sample(1, 1), sample(2, 2), sample(3, 3), sample(30, 4)))).toBe(4 * MINUTE);
     expect(gapLength(raw(sample(1, 1)))).toBe(Number.POSITIVE_INFINITY);
+  });
+});
+
+describe('the number before the points', () => {
+  const points = (...minutes: number[]) =>
+    minutes.map((at) => interval(at, { min: at, max: at + 1, mean: at, last: at + 1 }));
+
+  it('is that of the answer, then the last one that was cut, and stays when later ones are joined', () => {
+    const known = pointsOf(answer({ points: points(1, 2, 3), before: 7 }), NOON + 4 * MINUTE);
+    expect(known.before).toBe(7);
+    expect(pointsOf(answer({ points: points(1), before: 'off' }), NOON).before).toBeNull();
+    const after = pointsOf(answer({ points: points(3, 4), before: 3 }), NOON + 5 * MINUTE);
+    expect(joinPoints(known, after, NOON + 3 * MINUTE)).toMatchObject({ before: 7, numbers: { length: 4 } });
+    expect(cutPoints(known, NOON + 1.5 * MINUTE)).toMatchObject({ before: 7, numbers: { length: 3 } });
+    expect(cutPoints(known, NOON + 3.5 * MINUTE)).toMatchObject({ before: 3, numbers: { length: 1 } });
   });
 });

@@ -140,7 +140,12 @@ it('reads the samples of each range, the value before it, and an export of it, a
         for (const length of hours < 12 ? [90_000, 20 * MINUTE, HOUR] : [20 * MINUTE, HOUR]) {
           const buckets = await readManyBuckets({ store }, request, length, to);
           const ofModel = all.map(({ expected: samples }) => bucketsOf(samples, from, to, length).map(withCloseSum));
-          expect(buckets.ok && buckets.value.series.map((one) => one.map(summaryOf)), `${length}`).toEqual(ofModel);
+          expect(buckets.ok && buckets.value.series.map((one) => one.buckets.map(summaryOf)), `${length}`).toEqual(
+            ofModel,
+          );
+          expect(buckets.ok && buckets.value.series.map((one) => one.before)).toEqual(
+            expected.map(({ before: value }) => value),
+          );
         }
         for (const { key, inRange, before } of all) {
           if (before !== undefined) reached.before += 1;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { forEachLeaf, untimedReport } from '../../../domain/history/sample.ts';
 import { iso } from '../../../domain/iso-time.ts';
 import { done, type Outcome, type Refusal } from '../../../domain/refusals.ts';
-import { propertyUnits, unitInName } from '../../../domain/units.ts';
+import { propertyUnits, seriesUnit } from '../../../domain/units.ts';
 import { uuid } from '../../../domain/uuid-schema.ts';
 import type { JsonObject, Uuid } from '../../../domain/values.ts';
 import { callerRefusal } from '../../../operations/caller-authorization.ts';
@@ -272,7 +272,7 @@ interface Properties {
 /** The given property, or those of the current state that leave samples. */
 async function propertiesOf(call: McpToolCall, id: Uuid, property: string | undefined): Promise<Outcome<Properties>> {
   const units = await unitsOf(call, id);
-  const unitOf = (path: string) => units.get(path) ?? unitInName(path) ?? null;
+  const unitOf = (path: string) => seriesUnit(path, units) ?? null;
   // A credential that may read the history alone names the property.
   if (property !== undefined && callerRefusal(getDevice, call.caller) !== null)
     return done({ device: { id, name: null }, properties: [property], unitOf });
@@ -290,5 +290,7 @@ async function propertiesOf(call: McpToolCall, id: Uuid, property: string | unde
 async function unitsOf(call: McpToolCall, deviceId: Uuid): Promise<ReadonlyMap<string, string>> {
   if (callerRefusal(getManifest, call.caller) !== null) return new Map();
   const found = await performFor<typeof getManifest>(call, getManifest, { deviceId });
-  return found.ok ? propertyUnits(found.value.body.capabilities) : new Map();
+  if (!found.ok) return new Map();
+  const { capabilities, properties } = found.value.body;
+  return propertyUnits(capabilities, properties);
 }

@@ -28,7 +28,7 @@ function callWith(args: JsonObject) {
     getHome: () => ({}),
     listDevices: () => ({ devices: [{ id: BUSY }, { id: QUIET }], next_cursor: null }),
     getDevice: ({ id }: { id: string }) => ({ device: { id, name: 'Sensor', state: states[id] } }),
-    getManifest: () => ({ capabilities: [] }),
+    getManifest: () => ({ capabilities: [], properties: { level: { unit: 'cm' } } }),
     getDeviceHistory: (input: HistoryInput) => {
       reads.push(input);
       const { id, property, from, to, step } = input;
@@ -76,7 +76,7 @@ describe('get_device_history', () => {
     expect(first.reads.map(({ property }) => property)).toContain(CONTROL);
     const { next_cursor } = first.body;
     const rest = await callTool('get_device_history', { device_id: QUIET, limit: 1, cursor: next_cursor ?? null });
-    expect(rest.body).toMatchObject({ series: [{ property: 'level' }], next_cursor: null });
+    expect(rest.body).toMatchObject({ series: [{ property: 'level', unit: 'cm' }], next_cursor: null });
   });
 
   it('chooses the intervals for a range that ends now, if it is requested until later', async () => {
