@@ -48,14 +48,15 @@ function tableOf(line: PlotLine, { from, until }: ShownPart): [number[], ...Colu
     times.push(from);
     for (const column of columns) column.push(points.before);
   }
-  for (const { at, value, min, max } of points.numbers) {
+  for (const { at, value, min, max, last } of points.numbers) {
     if (at - before > gap) {
       times.push(before + offset + 1);
       for (const column of columns) column.push(null);
     }
     before = at;
     times.push(at + offset);
-    columns[0]?.push(value);
+    // The mean of an interval lasts no longer than that.
+    columns[0]?.push(isStepped ? last : value);
     columns[1]?.push(min);
     columns[2]?.push(max);
   }

@@ -54,12 +54,13 @@ it('a point without neighbours is found, also among the times of other lines', (
 
 it('a line with steps has no gaps, begins with the value before it, and lasts until now', () => {
   const steps = line({ isStepped: true }, 60, [60, 10], [120, 11], [6_000, 12, 1]);
-  const from = { ...steps, points: { ...steps.points, before: 9 } };
+  const numbers = steps.points.numbers.map((one) => ({ ...one, last: one.max }));
+  const from = { ...steps, points: { ...steps.points, numbers, before: 9 } };
   expect(alignedData([from], { from: 30, until: 9_000 })).toEqual([
     [30, 90, 150, 6_030, 9_000],
-    [9, 10, 11, 12, 12],
-    [9, 10, 11, 11, 12],
-    [9, 10, 11, 13, 12],
+    [9, 10, 11, 13, 13],
+    [9, 10, 11, 11, 13],
+    [9, 10, 11, 13, 13],
   ]);
   const none = { ...from, points: { ...from.points, numbers: [] } };
   expect(alignedData([none], { from: 30, until: 9_000 })).toEqual([

@@ -50,7 +50,8 @@ export const seriesSchema = z.object({
     .array(z.object({ state: z.json().optional(), seconds: z.number() }))
     .meta({ description: 'How long each text or boolean lasted, longest first; the state null has the others' }),
   gaps: z.array(z.object({ from: isoTime, to: isoTime })).meta({
-    description: 'The longest times without a sample: longer than five times the usual, or intervals without one',
+    description:
+      'The longest times without a sample: longer than five times the usual, or intervals without one; none of a number that an action sets, or that is kept only when it changes',
   }),
   points: z.array(point).meta({ description: 'The samples, or changes, if they are few; otherwise intervals' }),
 });
@@ -78,12 +79,14 @@ export interface SeriesTarget {
   device: { id: Uuid; name: string | null };
   property: string;
   unit: string | null;
+  /** Whether a number lasts until the next sample, so that a time without samples is no gap. */
+  isStepped: boolean;
 }
 
 /** Reads and summarizes a series, with the permissions and limits of `GET /devices/{id}/history`. */
 export async function readSeries(
   { caller, perform }: Pick<McpToolCall, 'caller' | 'perform'>,
-  { device, property, unit }: SeriesTarget,
+  { device, property, unit, isStepped }: SeriesTarget,
   range: SummaryRange,
   maxPoints: number,
 ): Promise<Outcome<Series>> {
@@ -103,7 +106,13 @@ export async function readSeries(
   if (samples?.ok === false) return samples;
   const all = samples === null ? (count === 0 ? [] : null) : allSamples(samples.value, from);
   const summary = summarizeSeries({ intervals: found, step: readStep(step), samples: all, maxPoints });
-  return done({ device_id: device.id, device_name: device.name, property, unit, ...shown(summary, maxPoints) });
+  return done({
+    device_id: device.id,
+    device_name: device.name,
+    property,
+    unit,
+    ...shown(isStepped ? { ...summary, gaps: [] } : summary, maxPoints),
+  });
 }
 
 type History = z.infer<typeof getDeviceHistory.output>['history'];

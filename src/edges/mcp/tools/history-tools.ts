@@ -1,7 +1,8 @@
 import { z } from 'zod';
-import { forEachLeaf, untimedReport } from '../../../domain/history/sample.ts';
+import { forEachLeaf, pathNamesOf, untimedReport } from '../../../domain/history/sample.ts';
 import { iso } from '../../../domain/iso-time.ts';
 import { done, type Outcome, type Refusal } from '../../../domain/refusals.ts';
+import { steppedProperties } from '../../../domain/stepped-properties.ts';
 import { propertyUnits, seriesUnit } from '../../../domain/units.ts';
 import { uuid } from '../../../domain/uuid-schema.ts';
 import type { JsonObject, Uuid } from '../../../domain/values.ts';
@@ -204,11 +205,11 @@ async function targetsOfDevice(
 ): Promise<Outcome<TargetPage>> {
   const found = await propertiesOf(call, device_id, property);
   if (!found.ok) return found;
-  const { device, properties, unitOf } = found.value;
+  const { device, properties, known } = found.value;
   const start = after?.property ?? null;
   const rest = properties.filter((name) => start === null || name > start);
   const targets = rest.slice(0, limit).map((name) => ({
-    ...{ device, property: name, unit: unitOf(name) },
+    ...{ device, property: name, ...knownOf(known, name) },
     cursor: encodePosition({ before: null, device: device.id, property: name }),
   }));
   return done({ targets, next: rest.length > limit ? (targets.at(-1)?.cursor ?? null) : null });
@@ -233,13 +234,13 @@ async function targetsOfHome(
     // Deleted meanwhile.
     if (!found.ok && found.refusal.code === 'NOT_FOUND') continue;
     if (!found.ok) return found;
-    const { device, properties, unitOf } = found.value;
+    const { device, properties, known } = found.value;
     const last = after?.device === id ? after.property : null;
     for (const name of properties) {
       if ((property !== undefined && name !== property) || (last !== null && name <= last)) continue;
       if (targets.length === limit) return done({ targets, next: targets.at(-1)?.cursor ?? null });
       const at = { before: afterDevice[n] ?? null, device: id, property: name };
-      targets.push({ device, property: name, unit: unitOf(name), cursor: encodePosition(at) });
+      targets.push({ device, property: name, ...knownOf(known, name), cursor: encodePosition(at) });
     }
   }
   const next = body.next_cursor && encodePosition({ before: body.next_cursor, device: '', property: null });
@@ -266,16 +267,27 @@ interface Properties {
   device: SeriesTarget['device'];
   /** In their order. */
   properties: string[];
-  unitOf(property: string): string | null;
+  known: KnownProperties;
 }
+
+/** What the manifest has about properties. */
+interface KnownProperties {
+  units: ReadonlyMap<string, string>;
+  /** Those whose numbers last until the next sample. */
+  stepped: ReadonlySet<string>;
+}
+
+const knownOf = ({ units, stepped }: KnownProperties, property: string) => ({
+  unit: seriesUnit(property, units) ?? null,
+  isStepped: stepped.has(pathNamesOf(property).join('.')),
+});
 
 /** The given property, or those of the current state that leave samples. */
 async function propertiesOf(call: McpToolCall, id: Uuid, property: string | undefined): Promise<Outcome<Properties>> {
-  const units = await unitsOf(call, id);
-  const unitOf = (path: string) => seriesUnit(path, units) ?? null;
+  const known = await knownProperties(call, id);
   // A credential that may read the history alone names the property.
   if (property !== undefined && callerRefusal(getDevice, call.caller) !== null)
-    return done({ device: { id, name: null }, properties: [property], unitOf });
+    return done({ device: { id, name: null }, properties: [property], known });
   const found = await performFor<typeof getDevice>(call, getDevice, { id });
   if (!found.ok) return found;
   const { name, state } = found.value.body.device;
@@ -283,14 +295,15 @@ async function propertiesOf(call: McpToolCall, id: Uuid, property: string | unde
   if (property !== undefined) properties.push(property);
   // No history has the empty path as its property.
   else forEachLeaf(untimedReport(state), (path) => path !== '' && properties.push(path));
-  return done({ device: { id, name }, properties: properties.sort(), unitOf });
+  return done({ device: { id, name }, properties: properties.sort(), known });
 }
 
 /** Empty for a caller that may not read manifests, and for a device without one. */
-async function unitsOf(call: McpToolCall, deviceId: Uuid): Promise<ReadonlyMap<string, string>> {
-  if (callerRefusal(getManifest, call.caller) !== null) return new Map();
+async function knownProperties(call: McpToolCall, deviceId: Uuid): Promise<KnownProperties> {
+  const nothing = { units: new Map<string, string>(), stepped: new Set<string>() };
+  if (callerRefusal(getManifest, call.caller) !== null) return nothing;
   const found = await performFor<typeof getManifest>(call, getManifest, { deviceId });
-  if (!found.ok) return new Map();
+  if (!found.ok) return nothing;
   const { capabilities, properties } = found.value.body;
-  return propertyUnits(capabilities, properties);
+  return { units: propertyUnits(capabilities, properties), stepped: steppedProperties(capabilities, properties) };
 }

@@ -21,6 +21,11 @@ interface HistoryInput {
   step: string;
 }
 
+/** One each hour, and none for ten hours. */
+const samplesOf = (from: string) =>
+  [0, 1, 2, 12].map((hour) => ({ at: new Date(Date.parse(from) + hour * 3_600_000).toISOString(), value: hour }));
+const pointOf = (at: string) => ({ at, count: 4, min: 0, max: 12, mean: 3.75, last: 12, states: [] });
+
 /** Two devices, of which the first has more reports than can be read. */
 function callWith(args: JsonObject) {
   const reads: HistoryInput[] = [];
@@ -28,11 +33,12 @@ function callWith(args: JsonObject) {
     getHome: () => ({}),
     listDevices: () => ({ devices: [{ id: BUSY }, { id: QUIET }], next_cursor: null }),
     getDevice: ({ id }: { id: string }) => ({ device: { id, name: 'Sensor', state: states[id] } }),
-    getManifest: () => ({ capabilities: [], properties: { level: { unit: 'cm' } } }),
+    getManifest: () => ({ capabilities: [], properties: { level: { unit: 'cm' }, valve: { history: 'change' } } }),
     getDeviceHistory: (input: HistoryInput) => {
       reads.push(input);
       const { id, property, from, to, step } = input;
-      return { history: { device_id: id, property, from, to, step, samples: [], points: [], next_from: null } };
+      const given = { device_id: id, property, from, to, step, samples: samplesOf(from), next_from: null };
+      return { history: { ...given, points: step === 'raw' ? null : [pointOf(from)] } };
     },
   };
   const perform = async ({ name }: { name: string }, { input }: { input: { id?: string } }) =>
@@ -83,5 +89,14 @@ describe('get_device_history', () => {
     const later = { to: '9999-12-31T23:59:59Z' };
     const { body } = await callTool('get_device_history', { device_id: QUIET, property: 'level', ...later });
     expect(body).toMatchObject({ from: '2026-02-28T12:00:00.000Z', to: '2026-03-01T12:30:00.000Z', step: '30m' });
+  });
+
+  it('names gaps of what is measured, and none of a number that lasts', async () => {
+    const gapsOf = async (property: string) => {
+      const { body } = await callTool('get_device_history', { device_id: QUIET, property });
+      const [series] = body.series as unknown as [{ gaps: unknown[] }];
+      return series.gaps.length;
+    };
+    expect([await gapsOf('level'), await gapsOf('valve')]).toEqual([1, 0]);
   });
 });
