@@ -153,6 +153,25 @@ describe.runIf(hasChromium())('charts of the history in the console', () => {
     await close();
   });
 
+  it('have steps in the sparklines of a number that an action sets, on the page of the device and in tiles', async () => {
+    const sparkline = (tileId: string, property: string, x: number) => ({
+      ...{ id: tileId, kind: 'sparkline', x, y: 0, w: 3, h: 2, title: property, device_id: id, property },
+    });
+    const tiles = [sparkline('a', 'target_celsius', 0), sparkline('b', 'temperature', 3)];
+    const { body } = await owner.post('/v1/dashboards', { name: 'Trends', tiles });
+    const { page, open, close } = await openConsolePage(browser, at, { token: owner.token });
+    // The manifest may be loaded after the points.
+    const steps = (place: string) => page.locator(`${place} path[d*=V]`).waitFor({ state: 'attached' });
+    const pathOf = (place: string) => page.locator(`${place} path[d*=L]`).getAttribute('d');
+    await open(`/devices/${id}`);
+    await steps('[aria-label="Chart of target"]');
+    expect(await pathOf('[aria-label="Chart of temperature"]')).not.toContain('V');
+    await open(`/dashboards/${body.dashboard.id}`);
+    await steps('.board-tile:nth-child(1) .tile-trend');
+    expect(await pathOf('.board-tile:nth-child(2)')).not.toContain('V');
+    await close();
+  });
+
   it('are zoomed and moved with the mouse, and compared with the day before', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     await open(address(['humidity']));
