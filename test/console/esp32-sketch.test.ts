@@ -80,7 +80,7 @@ describe.runIf(hasChromium())('a device on a board that is added in the console'
     await open('/devices');
     await addDevice(page);
     await page.getByRole('radio', { name: 'Arduino', exact: true }).check();
-    await page.getByText('Replace HOST').waitFor();
+    await page.getByText('such as HOST=192.168.1.2 npm start').waitFor();
     await page.waitForFunction("document.querySelector('.program').value !== ''");
     const sketch = await page.getByLabel('Program in Arduino').inputValue();
     expect(await accessibility(page)).toEqual([]);

@@ -122,8 +122,8 @@ function Programs({ device }: { device: NewDeviceIdentity }) {
       )}
       {language === 'Arduino' && isLoopback(device) && (
         <Note tone="warn">
-          The service is at a loopback address, which an ESP32 cannot reach. Replace HOST with an address of its
-          computer in your network.
+          The service listens on a loopback address, which an ESP32 cannot reach. Start the service with the address of
+          its computer in your network, such as HOST=192.168.1.2 npm start, and replace HOST in the sketch with it.
         </Note>
       )}
       <textarea
