@@ -8,7 +8,7 @@ import { drained } from './file-response.ts';
 /** A client that reads nothing for this long is disconnected. */
 const IDLE_TIMEOUT_MS = 60_000;
 /** And one that reads less on average: a body may be hundreds of megabytes, and few are sent at the same time. */
-const MIN_BYTES_PER_MS = 64;
+const MIN_BYTES_PER_MS = (64 * 1024) / 1_000;
 
 /**
  * Sends a body of unknown length, the next chunk only when the client has taken the previous ones; the body is aborted when
