@@ -30,13 +30,13 @@ export function TelemetryFacts({ device, of }: { device: DeviceRecord; of: NonNu
     <>
       {rssi !== null && (
         <Fact name="Signal">
-          {rssi} dBm <ChartLink deviceId={device.id} name="rssi" label="signal" />
+          <span>{rssi} dBm</span> <ChartLink deviceId={device.id} name="rssi" label="signal" />
         </Fact>
       )}
       {uptime_s !== null && <Fact name="Uptime">{formatUptime(uptime_s)}</Fact>}
       {free_heap !== null && (
         <Fact name="Free memory">
-          {formatBytes(free_heap)} <ChartLink deviceId={device.id} name="free_heap" label="free memory" />
+          <span>{formatBytes(free_heap)}</span> <ChartLink deviceId={device.id} name="free_heap" label="free memory" />
         </Fact>
       )}
       {mismatches.length > 0 && (
