@@ -57,6 +57,20 @@ describe('the documents', () => {
     expect(documents.filter((document) => !reached.has(document))).toEqual([]);
   });
 
+  it('show each picture of the console, and each is made by a test', () => {
+    const shown = documents.flatMap((document) =>
+      [...read(document).matchAll(/!\[[^\]]+\]\(([^)]+\/console\/[^)]+|console\/[^)]+)\)/g)].map(([, path = '']) =>
+        normalize(join(dirname(document), path)),
+      ),
+    );
+    const made = globSync('test/console/*.test.ts', { cwd: root }).flatMap((test) =>
+      [...read(test).matchAll(/saveScreenshot\(page, '([^']+)'\)/g)].map(([, name]) => `docs/console/${name}.png`),
+    );
+    const files = globSync('docs/console/*', { cwd: root }).sort();
+    expect([...new Set(shown)].sort()).toEqual(files);
+    expect(made.sort()).toEqual(files);
+  });
+
   it('have a README that fits on two pages', () => {
     expect(read('README.md').trimEnd().split('\n').length).toBeLessThanOrEqual(120);
   });

@@ -5,7 +5,6 @@ import { connectBrowser, hasChromium } from '../support/chromium.ts';
 import { eventually } from '../support/clock.ts';
 import {
   accessibility,
-  type Layout,
   layoutProblems,
   openConsolePage,
   overflowsHorizontally,
@@ -47,12 +46,10 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     const row = page.getByRole('row', { name: /Front door/i });
     await row.getByText('online').waitFor();
     await page.getByText(/^\d+ actors$/).waitFor();
-    await saveScreenshot(page, 'actors');
     expect(await layoutProblems(page, [{ width: 1_280, colorScheme: 'light' }, ...PHONES])).toEqual([]);
     await page.getByRole('link', { name: 'Ceiling light' }).click();
     await page.getByRole('img', { name: 'link: now online' }).waitFor();
-    const picture = ({ colorScheme }: Layout) => `device-small-${colorScheme}`;
-    expect(await layoutProblems(page, PHONES, picture)).toEqual([]);
+    expect(await layoutProblems(page, PHONES)).toEqual([]);
     await page.setViewportSize({ width: 320, height: 860 });
     expect(await overflowsHorizontally(page)).toBe(false);
     expect(browserErrors()).toEqual([]);
@@ -163,7 +160,6 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await page.getByRole('img', { name: 'link: now online' }).waitFor();
     await page.getByRole('img', { name: 'administration: now one key' }).waitFor();
     await page.getByText('Signs in, reports its state and receives commands.').first().waitFor();
-    await saveScreenshot(page, 'device');
     expect(await accessibility(page)).toEqual([]);
     expect(browserErrors()).toEqual([]);
     await close();
@@ -223,7 +219,6 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     expect(await page.locator('.label.took').first().textContent()).toContain('has session');
     await page.getByRole('button', { name: 'Next step' }).click();
     await page.getByRole('img', { name: /lifecycle: now acknowledged/ }).waitFor();
-    await saveScreenshot(page, 'replay');
     expect(await accessibility(page)).toEqual([]);
     await page.getByRole('button', { name: 'Replay' }).click();
     await page.getByRole('img', { name: /lifecycle: now succeeded/ }).waitFor();
@@ -306,7 +301,6 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     line.cut();
     await page.getByText(/Connection lost/).waitFor();
     await page.getByText('Reconnecting', { exact: true }).waitFor();
-    await saveScreenshot(page, 'reconnecting');
     await home.unplug(light);
     line.restore();
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();

@@ -62,7 +62,6 @@ describe.runIf(hasChromium())('a device that is added in the console', () => {
     await page.getByLabel('Home', { exact: true }).selectOption('New home …');
     await page.getByLabel('Name of the new home').fill('Cottage');
     expect(await accessibility(page)).toEqual([]);
-    await saveScreenshot(page, 'add-device');
     await submit(page).click();
     await page.getByText('Waiting for its first message').waitFor();
     const secret = `${await page.locator('.secret').textContent()}`;
@@ -117,7 +116,6 @@ describe.runIf(hasChromium())('a device that is added in the console', () => {
     await programIn(page, 'Python');
     expect(await overflowsHorizontally(page)).toBe(false);
     expect(await accessibility(page)).toEqual([]);
-    await saveScreenshot(page, 'added-device-small-dark');
     await page.getByRole('button', { name: 'Done' }).click();
     const { devices } = (await owner.get('/v1/devices')).body;
     expect(devices).toMatchObject([{ name: 'Lamp', home_id: owner.homeId, room_id: room }]);

@@ -73,7 +73,7 @@ describe.runIf(hasChromium())('charts of the history in the console', () => {
     await link.locator('svg').waitFor();
     await page.getByRole('link', { name: 'Chart of heating' }).locator('svg').waitFor();
     await page.getByRole('link', { name: 'Chart of mode' }).getByText('Chart').waitFor();
-    expect(await layoutProblems(page, PHONES, ({ colorScheme }) => `trends-${colorScheme}`)).toEqual([]);
+    expect(await layoutProblems(page, PHONES)).toEqual([]);
     await page.setViewportSize({ width: 1_280, height: 860 });
     await link.click();
     const chart = page.getByRole('application', { name: 'History of Hall thermostat' });
@@ -111,7 +111,7 @@ describe.runIf(hasChromium())('charts of the history in the console', () => {
     await page.waitForURL(/from=/);
     await page.keyboard.press('Escape');
     await page.waitForURL(/range=6h/);
-    expect(await layoutProblems(page, undefined, ({ width }) => `history-${width}`)).toEqual([]);
+    expect(await layoutProblems(page)).toEqual([]);
     await chart.getByRole('link', { name: /set_temperature/ }).click();
     await page.waitForURL(new RegExp(`/commands/${command.body.command_id}$`));
     expect(browserErrors()).toEqual([]);
@@ -274,7 +274,7 @@ describe.runIf(hasChromium())('charts of the history in the console', () => {
       .getByRole('row', { name: /Mode heat/ })
       .first()
       .waitFor();
-    expect(await layoutProblems(page, PHONES, ({ colorScheme }) => `history-table-${colorScheme}`)).toEqual([]);
+    expect(await layoutProblems(page, PHONES)).toEqual([]);
     expect(browserErrors()).toEqual([]);
     await close();
   });

@@ -119,7 +119,6 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     await way.getByText('Verified, done').waitFor();
     await way.getByText('The device reports the expected state.').waitFor();
     await page.getByText('No pending confirmations.').waitFor();
-    await saveScreenshot(page, 'approved');
     expect(await accessibility(page)).toEqual([]);
     const { command } = (await owner.get(`/v1/commands/${id}`)).body;
     expect(command).toMatchObject({ status: 'succeeded', confirmed_by: grace.userId });

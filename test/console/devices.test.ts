@@ -7,7 +7,6 @@ import { connectBrowser, hasChromium } from '../support/chromium.ts';
 import { eventually } from '../support/clock.ts';
 import {
   accessibility,
-  type Layout,
   layoutProblems,
   openConsolePage,
   PHONES,
@@ -51,7 +50,6 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await page.getByRole('link', { name: 'Home', exact: true }).last().click();
     await page.getByRole('link', { name: 'Hall' }).click();
     await page.getByText('5 devices, 1 shown').waitFor();
-    await saveScreenshot(page, 'devices');
     expect(await accessibility(page)).toEqual([]);
     await page.getByRole('link', { name: 'Cabin' }).click();
     await page.getByText('No matching devices.').waitFor();
@@ -203,7 +201,6 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     const dialog = page.getByRole('dialog', { name: 'Unlock: Front door?' });
     expect(await dialog.getByRole('row', { name: /^locked/ }).textContent()).toContain('yes→no');
     expect(await accessibility(page)).toEqual([]);
-    await saveScreenshot(page, 'dry-run');
     await dialog.getByRole('button', { name: 'Confirm: unlock' }).click();
     await page.getByText('Verified, done').waitFor();
     await page
@@ -230,8 +227,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     const { body } = await owner.get(`/v1/device/${light}/commands`);
     expect(body.commands[0]).toMatchObject({ action: 'set_brightness', status: 'cancelled' });
 
-    const picture = ({ colorScheme }: Layout) => `twin-small-${colorScheme}`;
-    expect(await layoutProblems(page, PHONES, picture)).toEqual([]);
+    expect(await layoutProblems(page, PHONES)).toEqual([]);
     const top = async (name: string) => (await page.getByRole('heading', { name }).boundingBox())?.y ?? Number.NaN;
     expect(await top('Send a command')).toBeLessThan(await top('Details'));
     expect(browserErrors()).toEqual([]);

@@ -69,7 +69,7 @@ describe.runIf(hasChromium())('a device on a board that is added in the console'
     });
     // Nothing is requested with the values.
     expect(requests.filter((url) => !url.startsWith(at.url) || url.includes(secret))).toEqual([]);
-    expect(await layoutProblems(page, undefined, ({ width }) => `qr-code-${width}`)).toEqual([]);
+    expect(await layoutProblems(page)).toEqual([]);
     expect(browserErrors()).toEqual([]);
     await close();
   });

@@ -119,7 +119,7 @@ describe.runIf(hasChromium())('the plans in the console', () => {
     await page.route(`**/v1/plans/${id}`, async (route) => {
       const response = await route.fetch();
       const body = await response.json();
-      const final_state = { devices: { [light]: { on: true, brightness: 80 } }, guests: 2 };
+      const final_state = { devices: { [light]: { on: true, brightness: 80 } }, rooms: 2 };
       body.plan.cognition = { phase: 'done', goal: 'Dusk', summary: 'Done', final_state };
       await route.fulfill({ response, json: body });
     });
@@ -127,7 +127,7 @@ describe.runIf(hasChromium())('the plans in the console', () => {
     const planning = page.getByRole('region', { name: 'Planning' });
     await planning.getByRole('link', { name: 'Ceiling light' }).waitFor();
     await planning.getByText('on yes, brightness 80', { exact: true }).waitFor();
-    await planning.getByText('guests').waitFor();
+    await planning.getByText('rooms').waitFor();
     expect(await planning.getByText(light).count()).toBe(0);
     expect(browserErrors()).toEqual([]);
     await close();

@@ -7,9 +7,7 @@ import {
   accessibility,
   layoutProblems,
   openConsolePage,
-  overflowsHorizontally,
   PHONES,
-  saveScreenshot,
   startConsoleService,
 } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
@@ -41,8 +39,7 @@ describe.runIf(hasChromium())('administration in the console', () => {
   async function screenProblems(page: Page): Promise<string[]> {
     const large = { width: 1_280, colorScheme: 'light' } as const;
     const problems = await layoutProblems(page, [large, ...PHONES]);
-    await page.setViewportSize({ width: 320, height: 860 });
-    if (await overflowsHorizontally(page)) problems.push('wider than 320 px');
+    problems.push(...(await layoutProblems(page, [{ width: 320, colorScheme: 'light' }])));
     await page.setViewportSize({ width: large.width, height: 860 });
     await page.emulateMedia({ colorScheme: large.colorScheme });
     return problems;
@@ -102,7 +99,6 @@ describe.runIf(hasChromium())('administration in the console', () => {
     await shown.getByRole('button', { name: 'Done' }).click();
     await page.getByRole('row', { name: /^Night shift/ }).waitFor();
     expect(await page.content()).not.toContain(key);
-    await saveScreenshot(page, 'keys');
     expect(await screenProblems(page)).toEqual([]);
 
     await page.getByRole('button', { name: 'Rotate … Night shift' }).click();
@@ -168,7 +164,6 @@ describe.runIf(hasChromium())('administration in the console', () => {
       .waitFor();
     await page.getByLabel('Role of uma@example.com').selectOption('viewer');
     await eventually(async () => (await uma.get('/v1/auth/me')).body.user.role === 'viewer');
-    await saveScreenshot(page, 'members');
     expect(await screenProblems(page)).toEqual([]);
     // Members above the user's own role cannot be changed.
     expect(await page.getByLabel('Role of ada@example.com').count()).toBe(0);
@@ -198,7 +193,6 @@ describe.runIf(hasChromium())('administration in the console', () => {
     expect(await accessibility(page)).toEqual([]);
     await page.getByRole('button', { name: 'Release to 25 %' }).click();
     await row.getByRole('cell', { name: '25 %', exact: true }).waitFor();
-    await saveScreenshot(page, 'firmware');
     expect(await screenProblems(page)).toEqual([]);
     const { releases } = (await owner.get('/v1/firmware')).body;
     expect(releases[0]).toMatchObject({ version: '1.5.0', status: 'released', rollout_percent: 25 });
@@ -243,7 +237,6 @@ describe.runIf(hasChromium())('administration in the console', () => {
     const agents = page.getByRole('group', { name: 'Commands and changes of AI agents also confirmed by' });
     expect(await agents.getByLabel('A person').isChecked()).toBe(true);
     await page.getByLabel('Confirmation deadline (seconds)').fill('120');
-    await saveScreenshot(page, 'policy');
     expect(await screenProblems(page)).toEqual([]);
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByText('Saved.').waitFor();
@@ -265,7 +258,6 @@ describe.runIf(hasChromium())('administration in the console', () => {
     const refused = page.getByRole('row').filter({ hasText: 'vera@example.com' });
     await refused.getByText('forbidden role', { exact: true }).first().waitFor();
     expect(await refused.first().getByRole('cell').nth(4).textContent()).toMatch(/^rest 127\.0\.0\.1 \S/);
-    await saveScreenshot(page, 'audit');
     const started = page.waitForEvent('download');
     await page.getByRole('link', { name: 'Download CSV' }).click();
     expect((await started).suggestedFilename()).toMatch(/^audit-[0-9-]{10}\.csv$/);
@@ -354,7 +346,6 @@ describe.runIf(hasChromium())('administration in the console', () => {
     expect(await accessibility(page)).toEqual([]);
     await page.getByRole('button', { name: 'Suspend tenant' }).click();
     await row.getByText('suspended').waitFor();
-    await saveScreenshot(page, 'tenants');
     expect(await screenProblems(page)).toEqual([]);
     expect((await owner.get('/v1/homes')).body.code).toBe('TENANT_SUSPENDED');
     await row.getByRole('button', { name: /^Resume/ }).click();
@@ -369,7 +360,6 @@ describe.runIf(hasChromium())('administration in the console', () => {
     await page.getByRole('button', { name: 'Set … commands disabled' }).click();
     await page.getByRole('button', { name: 'Set flag' }).click();
     await page.getByRole('button', { name: 'Clear … commands disabled' }).waitFor();
-    await saveScreenshot(page, 'flags');
     expect(await screenProblems(page)).toEqual([]);
     expect(at.services.flags().commands_disabled).toBe(true);
     await page.getByRole('button', { name: 'Clear … commands disabled' }).click();

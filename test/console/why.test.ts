@@ -60,7 +60,7 @@ describe.runIf(hasChromium())('the explanation of a value in the console', () =>
     await dialog.getByText('the device reported it by itself').waitFor();
     await dialog.getByRole('button', { name: 'Close' }).click();
     expect(await page.getByRole('button', { name: /^Why\?/ }).count()).toBe(2);
-    expect(await layoutProblems(page, undefined, ({ width }) => `why-${width}`)).toEqual([]);
+    expect(await layoutProblems(page)).toEqual([]);
     expect(browserErrors()).toEqual([]);
     await close();
   });

@@ -176,18 +176,13 @@ export const PHONES: readonly Layout[] = [
 
 /**
  * What is wrong with the open page in some layouts: violations as of `accessibility`, content that is wider than the
- * screen, and content that is cut or covers other content. It changes the layout of the open page, which takes a small part of the time of opening it in each layout; the
- * page keeps the last one. Saves a picture of each if `picture` names it.
+ * screen, and content that is cut or covers other content. It changes the layout of the open page, which takes a small
+ * part of the time of opening it in each layout; the page keeps the last one.
  */
-export async function layoutProblems(
-  page: Page,
-  layouts: readonly Layout[] = DESKTOP_AND_PHONE,
-  picture?: (layout: Layout) => string,
-): Promise<string[]> {
+export async function layoutProblems(page: Page, layouts: readonly Layout[] = DESKTOP_AND_PHONE): Promise<string[]> {
   const problems: string[] = [];
   const checked = new Set<number>();
-  for (const layout of layouts) {
-    const { width, colorScheme } = layout;
+  for (const { width, colorScheme } of layouts) {
     await page.setViewportSize({ width, height: page.viewportSize()?.height ?? 860 });
     await page.emulateMedia({ colorScheme });
     if (await overflowsHorizontally(page)) problems.push(`${width} px, ${colorScheme}: wider than the screen`);
@@ -195,7 +190,6 @@ export async function layoutProblems(
     const found = await violations(page, checked.has(width) ? COLOUR_RULES : TAGS);
     problems.push(...found.map((violation) => `${width} px, ${colorScheme}: ${violation}`));
     checked.add(width);
-    if (picture !== undefined) await saveScreenshot(page, picture(layout));
   }
   return problems;
 }

@@ -16,7 +16,7 @@ export interface StatePart {
 const MAX_NAMED = 3;
 
 /** `locked`, `heat`: the word of a boolean with known words, otherwise its value. */
-export const stateText = (name: string, state: ShownState): string => stateWord(name, state) ?? stateName(state);
+export const shownStateName = (name: string, state: ShownState): string => stateWord(name, state) ?? stateName(state);
 
 /** The parts in their order. The states of an interval in which several lasted are next to each other. */
 export function statesInWindow(segments: readonly StateSegment[], { from, to }: TimeWindow): StatePart[] {

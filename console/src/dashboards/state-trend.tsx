@@ -2,7 +2,7 @@ import type { TimeWindow } from '../charts/chart-window.ts';
 import { colourName } from '../charts/plot-options.ts';
 import type { StateSegment } from '../charts/points.ts';
 import { StateColours } from '../charts/state-band.ts';
-import { shownStates, statesInWindow, stateText } from './state-shares.ts';
+import { shownStateName, shownStates, statesInWindow } from './state-shares.ts';
 
 /** Narrower parts have no room for a text. */
 const LEAST_LABELLED = 0.25;
@@ -17,7 +17,7 @@ interface StateTrendProps {
 /** The states of a text or boolean over time as a band, and the share of each as a text. */
 export function StateTrend({ segments, window, name }: StateTrendProps) {
   const colours = new StateColours().add(segments);
-  const colourOf = (state: Parameters<typeof stateText>[1]): string => {
+  const colourOf = (state: Parameters<typeof shownStateName>[1]): string => {
     const colour = colours.numberOf(state);
     return `var(${colour === null ? '--strong-line' : colourName(colour)})`;
   };
@@ -30,7 +30,7 @@ export function StateTrend({ segments, window, name }: StateTrendProps) {
             data-state={state === false ? 'no' : 'yes'}
             style={{ left: `${from * 100}%`, width: `${width * 100}%`, '--state': colourOf(state) } as object}
           >
-            {width >= LEAST_LABELLED && stateText(name, state)}
+            {width >= LEAST_LABELLED && shownStateName(name, state)}
           </span>
         ))}
       </div>
@@ -38,7 +38,7 @@ export function StateTrend({ segments, window, name }: StateTrendProps) {
         {shownStates(segments, window).map(({ state, share }) => (
           <li key={`${state}`}>
             <span className="swatch" style={{ background: colourOf(state) }} aria-hidden="true" />
-            {stateText(name, state)} {share}
+            {shownStateName(name, state)} {share}
           </li>
         ))}
       </ul>

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ShownState, StateSegment } from '../../../console/src/charts/points.ts';
-import { shownStates, statesInWindow, stateText } from '../../../console/src/dashboards/state-shares.ts';
+import { shownStateName, shownStates, statesInWindow } from '../../../console/src/dashboards/state-shares.ts';
 
 const segment = (from: number, to: number, ...shares: [ShownState, number][]): StateSegment => ({
   ...{ from, to },
@@ -41,10 +41,10 @@ describe('the states of a tile', () => {
     expect(sharesOf(segment(100, 180, [null, 0.9], ['a', 0.1]))).toEqual(['a 10 %', 'null 90 %']);
   });
 
-  it('are named as the property names its values', () => {
-    expect([stateText('locked', false), stateText('heating', true), stateText('mode', 'eco')]).toEqual([
+  it('have the names that the property gives them', () => {
+    expect([shownStateName('locked', false), shownStateName('heating', true), shownStateName('mode', 'eco')]).toEqual([
       ...['unlocked', 'yes', 'eco'],
     ]);
-    expect(stateText('mode', null)).toBe('other');
+    expect(shownStateName('mode', null)).toBe('other');
   });
 });
