@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { WebSocket } from 'ws';
 import { type Browser, browserAt } from './browser.ts';
 import { register } from './device.ts';
+import { httpRequest } from './http-request.ts';
 import { type ApiClient, type ApiResponse, runningClock, startService, type TestService } from './service.ts';
 import { startTestIssuer, type TestIssuer } from './test-issuer.ts';
 
@@ -19,18 +20,14 @@ export interface Requester {
 export const bearerRequester = (at: TestService, name: string, token: string): Requester => ({
   name,
   async request(method, path, body, headers = {}) {
-    const response = await fetch(at.url + path, {
-      method,
-      headers: {
-        authorization: `Bearer ${token}`,
-        ...(body !== undefined && { 'content-type': 'application/json' }),
-        ...headers,
-      },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-    });
-    const text = await response.text();
-    const isJson = /json/.test(response.headers.get('content-type') ?? '') && text !== '';
-    return { status: response.status, body: isJson ? JSON.parse(text) : text, headers: response.headers };
+    const all = {
+      authorization: `Bearer ${token}`,
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...headers,
+    };
+    const answer = await httpRequest(at.url + path, method, all, JSON.stringify(body));
+    const isJson = /json/.test(answer.headers.get('content-type') ?? '') && answer.text !== '';
+    return { ...answer, body: isJson ? JSON.parse(answer.text) : answer.text };
   },
 });
 

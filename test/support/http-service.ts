@@ -66,9 +66,10 @@ import type { ArtifactFiles } from '../../src/store/contract/artifact-files.ts';
 import type { Cache, Store, User } from '../../src/store/contract.ts';
 import { assertDocumented } from './assert-documented.ts';
 import { type TestClock, testClock } from './clock.ts';
+import { httpRequest } from './http-request.ts';
 import { MemoryNodes } from './memory-nodes.ts';
 import { MemoryStore } from './memory-store.ts';
-import { answerOf, record } from './traffic.ts';
+import { record } from './traffic.ts';
 
 export interface CallOptions {
   token?: string | undefined;
@@ -319,12 +320,12 @@ export async function startHttpServiceOn<Kept extends Store>(
       ...(sent.token !== undefined && { authorization: `Bearer ${sent.token}` }),
       ...sent.headers,
     };
-    const body = raw ? (sent.body as string) : JSON.stringify(sent.body);
-    const response = await fetch(url + path, { method, headers, ...(sent.body !== undefined && { body }) });
-    const text = await response.text();
-    record({ method, path, headers, body }, { ...answerOf(response), text });
-    const isJson = /\bjson\b/.test(response.headers.get('content-type') ?? '') && text !== '';
-    const received = { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
+    const body = raw ? (sent.body as string | Uint8Array) : JSON.stringify(sent.body);
+    const answer = await httpRequest(url + path, method, headers, body);
+    record({ method, path, headers, body }, answer);
+    const { status, text } = answer;
+    const isJson = /\bjson\b/.test(answer.headers.get('content-type') ?? '') && text !== '';
+    const received = { status, headers: answer.headers, body: isJson ? JSON.parse(text) : text };
     if (isJson) assertDocumented(method, path, received);
     return received;
   };

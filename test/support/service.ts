@@ -8,9 +8,10 @@ import type { FixedRates } from '../../src/edges/shared/rate-limiter.ts';
 import { issueToken, type Service, type StartOptions, start } from '../../src/main.ts';
 import type { Services } from '../../src/operations/operation.ts';
 import { type TestClock, testClock } from './clock.ts';
+import { httpRequest } from './http-request.ts';
 import { copyPglite } from './pglite.ts';
 import { type FreshDatabase, freshDatabase } from './store.ts';
-import { answerOf, record } from './traffic.ts';
+import { record } from './traffic.ts';
 
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
@@ -164,15 +165,11 @@ export function makeApiClient(url: string, token: string): ApiClient {
       ...more,
     };
     const sent = typeof body === 'string' ? body : JSON.stringify(body);
-    const response = await fetch(url + path, { method, headers, ...(body === undefined ? {} : { body: sent }) });
-    const text = await response.text();
-    record({ method, path, headers, body: sent }, { ...answerOf(response), text });
-    const isJson = /json/.test(response.headers.get('content-type') ?? '');
-    return {
-      status: response.status,
-      body: isJson && text !== '' ? JSON.parse(text) : text,
-      headers: response.headers,
-    };
+    const answer = await httpRequest(url + path, method, headers, sent);
+    record({ method, path, headers, body: sent }, answer);
+    const { status, text } = answer;
+    const isJson = /json/.test(answer.headers.get('content-type') ?? '');
+    return { status, body: isJson && text !== '' ? JSON.parse(text) : text, headers: answer.headers };
   };
   return {
     token,

@@ -29,5 +29,3 @@ const textOf = (body: unknown): { body?: string } => {
   if (body instanceof Uint8Array) return { body: Buffer.from(body).toString('latin1') };
   return typeof body === 'string' ? { body } : {};
 };
-
-export const answerOf = ({ status, headers }: Response): { status: number; headers: Headers } => ({ status, headers });
