@@ -27,9 +27,9 @@ function removeForks(files: string): void {
     if (/\/\d+_(fsm|vm)$/.test(name)) rmSync(join(files, name));
 }
 
-/** Writes an archive of the files of a database that was shut down. */
-export const packDatabase = (files: string, file: string): Promise<void> =>
-  create({ file, cwd: files, gzip: { level: 9 }, portable: true }, ['.']);
+/** Writes an archive of the files of a database that was shut down, with a compression level of gzip. */
+export const packDatabase = (files: string, file: string, level = 9): Promise<void> =>
+  create({ file, cwd: files, gzip: { level }, portable: true }, ['.']);
 
 /** Writes the archive of the files of a new database. */
 async function writeTemplate(file: string): Promise<void> {

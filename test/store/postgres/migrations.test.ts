@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, inject, it, vi } from 'vitest';
@@ -29,10 +29,26 @@ afterAll(() => {
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
 });
 
-async function emptyPglite(): Promise<Database[]> {
+function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'twinkeep-migrations-'));
   folders.push(folder);
-  const database = await connectPglite(folder, { template: null });
+  return folder;
+}
+
+/** Files of a database without migrations, which PGlite creates in seconds: copied for each test. */
+let emptyFiles: Promise<string> | undefined;
+
+async function createEmptyFiles(): Promise<string> {
+  const folder = temporaryFolder();
+  await (await connectPglite(folder, { template: null })).close();
+  return folder;
+}
+
+async function emptyPglite(): Promise<Database[]> {
+  emptyFiles ??= createEmptyFiles();
+  const folder = temporaryFolder();
+  cpSync(await emptyFiles, folder, { recursive: true });
+  const database = await connectPglite(folder);
   closing.push(() => database.close());
   return [database];
 }

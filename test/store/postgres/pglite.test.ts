@@ -23,6 +23,13 @@ function folder(): string {
   return made;
 }
 
+async function packedTemplate(): Promise<string> {
+  const file = join(folder(), 'template.tar.gz');
+  // The best compression takes seconds.
+  await packDatabase(inject('pgliteTemplate'), file, 1);
+  return file;
+}
+
 describe('the thread of the embedded database', () => {
   async function opened() {
     const thread = new PgliteThread(copyPglite(inject('pgliteTemplate'), folder()));
@@ -60,7 +67,7 @@ describe('the thread of the embedded database', () => {
     const ticking = setInterval(() => {
       ticks += 1;
     }, 1);
-    await database.read({ text: 'select count(*) as n from generate_series(1, 3000000)' });
+    await database.read({ text: 'select count(*) as n from generate_series(1, 1000000)' });
     clearInterval(ticking);
     // Hundreds; one or two if the statement ran in this thread.
     expect(ticks).toBeGreaterThan(10);
@@ -91,7 +98,7 @@ it('a first start begins again after an earlier one was interrupted', async () =
   const dataDir = join(folder(), 'db');
   cpSync(inject('pgliteTemplate'), `${dataDir}.making`, { recursive: true });
   rmSync(join(`${dataDir}.making`, 'global'), { recursive: true });
-  const database = await connectPglite(dataDir);
+  const database = await connectPglite(dataDir, { template: await packedTemplate() });
   closing.push(() => database.close());
   expect(await database.read({ text: 'select 1 as one' })).toEqual([{ one: 1 }]);
   expect(existsSync(`${dataDir}.making`)).toBe(false);
@@ -118,9 +125,7 @@ describe('a new database', () => {
   });
 
   it('has the files of the template, with all migrations and no data', async () => {
-    const template = join(folder(), 'template.tar.gz');
-    await packDatabase(inject('pgliteTemplate'), template);
-    const database = await connectPglite(join(folder(), 'db'), { template });
+    const database = await connectPglite(join(folder(), 'db'), { template: await packedTemplate() });
     closing.push(() => database.close());
     const ids = await database.read<{ id: number }>({
       text: 'select id from migrations union select id from expansions order by id',
