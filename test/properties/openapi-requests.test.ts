@@ -7,14 +7,11 @@ import { makeWorld, type World } from '../endpoints/endpoint-fixtures.ts';
 import { table } from '../endpoints/endpoint-table.ts';
 import { installFakeSidecar } from '../support/fake-sidecar.ts';
 import type { HttpService } from '../support/http-service.ts';
-import { fc, seed } from '../support/properties.ts';
+import { fc, runs, seed } from '../support/properties.ts';
 import { makeResponseValidator, type ResponseValidator } from '../support/response-validator.ts';
 import { startHttpServiceOnDatabase } from '../support/test-tenant.ts';
 import { brokenBody, changes, pathText, queryText, strangeHeaders } from './hostile-values.ts';
 import { type Schema, valuesOf } from './schema-values.ts';
-
-/** Number of runs of each property for each operation. */
-const RUNS = 25;
 
 const rootOf = (row: Row): string => (row.root === 'only' ? '' : '/v1');
 
@@ -127,7 +124,7 @@ async function holds(row: Row, requests: fc.Arbitrary<Sent>): Promise<void> {
       if (fault !== null) throw new Error(fault);
     }),
     {
-      numRuns: RUNS,
+      ...runs(10),
       endOnFailure: process.env.SHRINK === undefined,
     },
   );
