@@ -150,12 +150,10 @@ describe('a plan over real devices', () => {
  * commands of the compensation: b and c, then a. Later moments exist only if no two ends share a commit.
  */
 const faults: CrashPoint[] = [
-  { at: 'decided', of: 'plan', skip: 1 },
-  { at: 'decided', of: 'plan', skip: 4 },
   { at: 'committed', of: 'plan', skip: 0 },
-  { at: 'committed', of: 'plan', skip: 3 },
-  { at: 'committed', of: 'step', skip: 1 },
   { at: 'decided', of: 'step', skip: 0 },
+  { at: 'committed', of: 'step', skip: 1 },
+  { at: 'decided', of: 'plan', skip: 4 },
 ];
 
 oneDeployment('a plan whose service is killed while it runs', (deployment) => {
