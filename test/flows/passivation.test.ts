@@ -5,9 +5,9 @@ import { connect, register } from '../support/device.ts';
 import { mapConcurrently } from '../support/map-concurrently.ts';
 import { startService, type TestService } from '../support/service.ts';
 
-const DEVICES = 300;
+const DEVICES = 200;
 const LIVE = 50;
-const BATCH = 150;
+const BATCH = 100;
 
 let at: TestService;
 let owner: Awaited<ReturnType<TestService['owner']>>;

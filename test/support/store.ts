@@ -29,7 +29,7 @@ async function asAdmin<T>(serverUrl: string, run: (client: pg.Client) => Promise
   }
 }
 
-async function makeTemplate(serverUrl: string): Promise<void> {
+async function createTemplate(serverUrl: string): Promise<void> {
   await asAdmin(serverUrl, async (client) => {
     await client.query('select pg_advisory_lock($1)', [TEMPLATE_LOCK]);
     const temporary = `${TEMPLATE}_temporary`;
@@ -39,6 +39,18 @@ async function makeTemplate(serverUrl: string): Promise<void> {
     await migrate(database);
     await database.close();
     await client.query(`alter database ${temporary} rename to ${TEMPLATE}`);
+  });
+}
+
+/** By the URL of the server: each connection to it starts a process. */
+const templates = new Map<string, Promise<void>>();
+
+async function makeTemplate(serverUrl: string): Promise<void> {
+  const made = templates.get(serverUrl) ?? createTemplate(serverUrl);
+  templates.set(serverUrl, made);
+  await made.catch((error) => {
+    templates.delete(serverUrl);
+    throw error;
   });
 }
 
