@@ -11,11 +11,16 @@ import { freePorts, newOwner, type Ports, type ServiceProcess, startServiceProce
 
 type Owner = Awaited<ReturnType<typeof newOwner>>;
 
-/** Before and after the commit of the plan of the goal, and of its proposals. `plans.test.ts` has the later moments. */
+/**
+ * The plan of a goal takes at least four commits: its start, the proposals, the end of a, and the ends of b and c.
+ * Later moments exist only if no two of these share a commit.
+ */
 const faults: CrashPoint[] = [
   { at: 'decided', of: 'plan', skip: 0 },
   { at: 'decided', of: 'plan', skip: 1 },
+  { at: 'decided', of: 'plan', skip: 3 },
   { at: 'committed', of: 'plan', skip: 0 },
+  { at: 'committed', of: 'plan', skip: 2 },
   { at: 'committed', of: 'plan', skip: 1 },
 ];
 
