@@ -165,11 +165,16 @@ function useColumns(devices: readonly ListedDevice[]): readonly ListColumn<Tenan
     const paramsIn = ({ action, params }: TenantCommand): string => formatBrief(params, knownParamUnits(action));
     return [
       {
-        ...{ id: 'action', title: 'Command', width: 'minmax(8rem, 1.2fr)', value: ({ action }) => action },
+        ...{ id: 'action', title: 'Command', width: 'minmax(min(8rem, 22vw), 1.2fr)', value: ({ action }) => action },
         cell: ({ id, action }) => <Link href={commandHref(id)}>{sentenceCase(action)}</Link>,
       },
       {
-        ...{ id: 'status', title: 'Status', width: 'minmax(12.5rem, 1.2fr)', value: ({ status }) => titles[status] },
+        ...{
+          id: 'status',
+          title: 'Status',
+          width: 'minmax(min(12.5rem, 52vw), 1.2fr)',
+          value: ({ status }) => titles[status],
+        },
         cell: ({ status }) => <StatusPill status={status} />,
       },
       {

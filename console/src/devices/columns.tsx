@@ -30,7 +30,7 @@ export function useDeviceColumns(values: ReadonlyMap<string, DeviceValues>): rea
       home_id === null ? null : (homes.get(home_id) ?? null);
     return [
       {
-        ...{ id: 'name', title: 'Device', width: 'minmax(13.5rem, 1.7fr)', value: deviceNameOf },
+        ...{ id: 'name', title: 'Device', width: 'minmax(min(13.5rem, 36vw), 1.7fr)', value: deviceNameOf },
         cell: (device) => (
           <span className="device-cell">
             <Icon name={iconOfDevice(device.device_type)} />
