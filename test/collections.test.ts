@@ -60,6 +60,7 @@ const exceptions: Readonly<Record<string, string>> = {
   'machines/compiled.ts lines': 'per call',
   'machines/compiled.ts path': 'fixed size: the guards of a row',
   'operations/devices/series-days.ts byDay': 'per request',
+  'operations/devices/series-days.ts found': 'per request',
   'operations/platform/rekey.ts counts': 'per request, at most one entry for each kind, form and key',
   'services/flags.ts listeners': 'fixed size: subscribed when the process starts',
   'services/property-times.ts times': 'per device in the activity log, at most 200 properties',
