@@ -49,6 +49,13 @@ describe('the command line of an incomplete installation', () => {
       'error: A part of twinkeep, pg, is not installed. Install it with: npm install --global twinkeep\n',
     );
   });
+
+  it('does so for a file of its own', () => {
+    rmSync(join(folder, 'src/main.ts'));
+    const { status, stderr } = run('serve');
+    expect(status).toBe(1);
+    expect(stderr).toContain('error: A part of twinkeep, src/main.ts, is not installed.');
+  });
 });
 
 it('leaves other errors alone', () => {
