@@ -12,7 +12,7 @@ let folder: string;
 
 /** The command line in a folder whose installation a test makes incomplete. */
 function run(...args: string[]): { status: number | null; stdout: string; stderr: string } {
-  const env = { PATH: nodeEnv.PATH ?? '', DATA_DIR: join(folder, 'data') };
+  const env = { PATH: nodeEnv.PATH ?? '', DATA_DIR: join(folder, 'data'), LOG_FORMAT: 'pretty' };
   const main = join(folder, 'src/cli/main.ts');
   return spawnSync(process.execPath, [...nodeFlags, main, ...args], { env, encoding: 'utf8', timeout: 25_000 });
 }
@@ -50,15 +50,22 @@ describe('the command line of an incomplete installation', () => {
     );
   });
 
-  it('does so for a file of its own', () => {
+  it('does so for a package that only one setting needs, and for a source file', () => {
+    rmSync(join(folder, 'node_modules/pino-pretty'));
+    expect(run('serve').stderr).toBe(
+      'error: A part of twinkeep, pino-pretty, is not installed. Install it with: npm install --global twinkeep\n',
+    );
     rmSync(join(folder, 'src/main.ts'));
-    const { status, stderr } = run('serve');
-    expect(status).toBe(1);
-    expect(stderr).toContain('error: A part of twinkeep, src/main.ts, is not installed.');
+    symlinkSync(join(root, 'node_modules/pino-pretty'), join(folder, 'node_modules/pino-pretty'));
+    expect(run('serve').stderr).toContain('error: A part of twinkeep, src/main.ts, is not installed.');
+    rmSync(join(folder, 'src/cli/run.ts'));
+    expect(run('--help').stderr).toMatch(/^error: A part of twinkeep, src\/cli\/run\.ts, is not installed\./);
   });
 });
 
 it('leaves other errors alone', () => {
   expect(installHint(new Error("Cannot find package 'a'"))).toBeNull();
   expect(installHint('ERR_MODULE_NOT_FOUND')).toBeNull();
+  const absent = { code: 'ENOENT', path: join(root, 'firmware.js') };
+  expect(installHint(Object.assign(new Error('ENOENT: no such file'), absent))).toBeNull();
 });
