@@ -8,8 +8,8 @@ import type { Json, Uuid } from '../domain/values.ts';
 import type { DeviceStore } from '../store/contract.ts';
 
 const MAX_BYTES = 64 * 1024 * 1024;
-/** Size of an entry that shares the registry's capabilities. */
-const ENTRY_BYTES = 256;
+/** Measured size of an entry that shares the registry's capabilities, with its part of the cache's arrays and its map. */
+const ENTRY_BYTES = 320;
 
 /** A device's current manifest version, from its committed state; 0 means that it has none. */
 export interface ManifestRef {
@@ -29,10 +29,11 @@ export class ManifestCache {
     this.#devices = devices;
     this.#cache = new LRUCache({
       maxSize: MAX_BYTES,
-      sizeCalculation: ({ capabilities, removed }) =>
+      sizeCalculation: ({ capabilities, properties = {}, removed = [] }) =>
         ENTRY_BYTES +
         (Object.isFrozen(capabilities) ? 0 : jsonBytes(capabilities as unknown as Json)) +
-        (removed === undefined ? 0 : jsonBytes(removed as unknown as Json)),
+        jsonBytes(properties as unknown as Json) +
+        jsonBytes(removed as unknown as Json),
     });
   }
 

@@ -123,4 +123,15 @@ describe('ManifestCache', () => {
     expect(kept.length).toBeGreaterThan(300);
     expect(kept.length).toBeLessThan(340);
   });
+
+  it('counts the properties and the removed actions of manifests in that limit', () => {
+    const text = 'x'.repeat(200_000);
+    const [removed] = manifest().capabilities.map((one) => ({ ...one, paramSchema: { description: text } }));
+    for (const large of [{ properties: { a: { label: text } } }, { removed: removed ? [removed] : [] }]) {
+      const made = Array.from({ length: 400 }, () => cache.put(manifest({ own: true, capabilities: [], ...large })));
+      const kept = made.filter((one) => cache.peek(holder(one)) !== undefined);
+      expect(kept.length).toBeGreaterThan(300);
+      expect(kept.length).toBeLessThan(340);
+    }
+  });
 });
