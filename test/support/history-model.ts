@@ -7,7 +7,7 @@ import {
 } from '../../src/domain/history/sample.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
 import type { RowOutput } from '../../src/machines/outputs.ts';
-import { readBuckets, readSamples } from '../../src/operations/devices/series-reader.ts';
+import { type BucketSeries, readBuckets, readSamples } from '../../src/operations/devices/series-reader.ts';
 import { HistoryCompaction } from '../../src/services/history-compaction.ts';
 import type { ActorCommit, Store } from '../../src/store/contract.ts';
 import { deviceCommit, newId, nextCommit } from './actor-commits.ts';
@@ -99,12 +99,7 @@ export class ReportingDevice {
     return read.value.samples;
   }
 
-  async buckets(
-    property: string,
-    from: number,
-    to: number,
-    step: number,
-  ): Promise<{ source: string; buckets: Bucket[] }> {
+  async buckets(property: string, from: number, to: number, step: number): Promise<BucketSeries & { source: string }> {
     const { tenantId, id: deviceId } = this;
     const read = await readBuckets({ store: this.#store }, { tenantId, deviceId, property, from, to }, step, to);
     if (!read.ok) throw new Error(read.refusal.detail);

@@ -247,7 +247,11 @@ eachStore('history of devices', (backend) => {
     await sweep();
     expect((await store().history.tail(device.id, 10, 1_000)).version).toBe(0);
     expect(await device.read('level', START, START + 3 * DAY)).toEqual([]);
-    expect(await device.buckets('level', START, START + 3 * DAY, DAY)).toEqual({ source: '1d', buckets: [] });
+    expect(await device.buckets('level', START, START + 3 * DAY, DAY)).toEqual({
+      source: '1d',
+      buckets: [],
+      before: null,
+    });
     const { backlogs } = await store().history.backlogs('00000000-0000-0000-0000-000000000000', 1_000, 1);
     expect(backlogs.filter(({ deviceId }) => deviceId === device.id)).toEqual([]);
   });
