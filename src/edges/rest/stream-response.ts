@@ -37,7 +37,7 @@ export async function sendStream(exchange: HttpExchange, body: StreamedBody): Pr
       let allowedMs = IDLE_TIMEOUT_MS;
       for (; next.done !== true && !gone.signal.aborted; next = await chunks.next()) {
         if (next.value === '') continue;
-        allowedMs = Math.min(IDLE_TIMEOUT_MS, allowedMs + next.value.length / MIN_BYTES_PER_MS);
+        allowedMs = Math.min(IDLE_TIMEOUT_MS, allowedMs + Buffer.byteLength(next.value) / MIN_BYTES_PER_MS);
         if (!response.write(next.value)) allowedMs -= await taken(response, allowedMs);
       }
     }

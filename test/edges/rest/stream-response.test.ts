@@ -105,4 +105,7 @@ it('ends the body of a client that takes less than 64 KiB a second for minutes, 
   };
   expect(await chunksTaken(1_000, 200)).toBe(200);
   expect(await chunksTaken(11_000, 200)).toBe(5);
+  // Three bytes each.
+  chunk = '度'.repeat(64 * 1024);
+  expect(await chunksTaken(3_000, 200)).toBe(200);
 });
