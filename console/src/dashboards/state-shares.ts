@@ -28,6 +28,8 @@ export function statesInWindow(segments: readonly StateSegment[], { from, to }: 
     let at = (start - from) / (to - from);
     for (const { state, share } of segment.shares) {
       const width = (share * length) / (to - from);
+      // Another value at the same time.
+      if (width <= 0) continue;
       parts.push({ state, from: at, width });
       at += width;
     }

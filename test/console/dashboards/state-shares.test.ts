@@ -27,6 +27,12 @@ describe('the states of a tile', () => {
     ]);
   });
 
+  it('are left out if they did not last', () => {
+    const segments = [segment(100, 140, ['heat', 1], ['eco', 0]), segment(140, 200, ['off', 1])];
+    expect(statesInWindow(segments, window).map(({ from }) => from)).toEqual([0, 0.4]);
+    expect(sharesOf(...segments)).toEqual(['off 60 %', 'heat 40 %']);
+  });
+
   it('have their shares of the known time, the longest first', () => {
     expect(sharesOf(segment(100, 120, ['off', 1]), segment(120, 180, ['heat', 1]))).toEqual(['heat 75 %', 'off 25 %']);
     expect(sharesOf(segment(100, 199.9, [true, 1]), segment(199.9, 200, [false, 1]))).toEqual([
