@@ -27,9 +27,12 @@ interface PartitionedTable {
     /** Condition on the rows `t` of the default partition that are not. */
     rows: string;
   };
-  /** The same for the rows that were imported at `since` or later, which are needed though their day has expired. */
+  /**
+   * The same for rows of a day that has expired, which are needed if they were imported at `since` or later. They are of
+   * days before the registration of their device, so that those of later days are not kept too.
+   */
   imported?: {
-    existsIn(last: DayNumber, since: EpochMs): string;
+    existsIn(first: DayNumber, last: DayNumber, since: EpochMs): string;
     /** `since`: an expression. */
     rows(since: string): string;
   };
@@ -62,10 +65,15 @@ const parts: PartitionedTable = {
   },
   // The roll-ups of a day that expired before it was imported are made from its parts.
   imported: {
-    existsIn: (last, since) =>
-      `select exists (select from history_positions where open_from <= ${last} and imported_at >= ${since}) as pending`,
-    rows: (since) => `exists (select from history_positions p
-      where p.device_id = t.device_id and p.open_from <= t.day and p.imported_at >= ${since})`,
+    existsIn: (
+      first,
+      last,
+      since,
+    ) => `select exists (select from history_positions p join devices d on d.id = p.device_id
+      where p.open_from <= ${last} and p.imported_at >= ${since} and d.created_at > ${first}::bigint * ${DAY_MS}) as pending`,
+    rows: (since) => `exists (select from history_positions p join devices d on d.id = p.device_id
+      where p.device_id = t.device_id and p.open_from <= t.day and p.imported_at >= ${since}
+        and d.created_at > t.day::bigint * ${DAY_MS})`,
   },
 };
 const segments: PartitionedTable = { name: 'history_segments', days: 1, unit: 1, expired: 'day < $1::integer' };
@@ -192,7 +200,7 @@ function dropPartition(
   const name = partitionName(table, day);
   const last = day + table.days - 1;
   const needed =
-    last < expired ? table.imported?.existsIn(last, expired * DAY_MS) : table.pending?.existsIn(name, last);
+    last < expired ? table.imported?.existsIn(day, last, expired * DAY_MS) : table.pending?.existsIn(name, last);
   return briefly(database, async (query) => {
     if (needed !== undefined) {
       // Only new rows of these days wait. If one does, it prevents the drop, which then fails after `lock_timeout`.

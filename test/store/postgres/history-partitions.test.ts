@@ -123,6 +123,32 @@ eachDatabase('partitions of the history', (backend) => {
     expect([compaction.failures, (await compaction.progress()).openFrom]).toEqual([0, null]);
   });
 
+  it('keep expired segments of days before the registration of a device that has imported, and none of later days', async () => {
+    const drop = () =>
+      store().history.dropPartitions({ today: TODAY + 30, samplesFrom: dayOf(START) + 3, rollupsFrom: 0 }, NOW);
+    const isKept = async () => (await partitions('history_parts')).includes(dayPartition('history_parts'));
+    // Its day of reports could not be merged, and expires although the device imports earlier ones.
+    await store().history.makePartitions(dayOf(START));
+    await device.report(START, { values: { level: 1 } });
+    await compactToEnd(device);
+    await device.import(NOW, { time: 1, values: { level: 2 } });
+    await drop();
+    expect(await isKept()).toBe(false);
+    // Its day expired before it was imported.
+    await store().history.makePartitions(dayOf(START));
+    const later = new ReportingDevice(store(), undefined, START + DAY);
+    await later.register();
+    await later.import(NOW, { time: START, values: { level: 3 } });
+    await compactToEnd(later);
+    await drop();
+    expect(await isKept()).toBe(true);
+    await compactionOf(store(), testClock(NOW)).sweep();
+    await drop();
+    expect(await isKept()).toBe(false);
+    const { buckets } = await later.buckets('level', START, START + DAY, DAY);
+    expect(buckets).toMatchObject([{ count: 1, last: 3 }]);
+  });
+
   /** Compacts the reports of a device without merging their day. */
   async function compactToEnd({ id, tenantId, samples }: ReportingDevice): Promise<void> {
     const { version, rows } = await store().history.tail(id, 1_000, 1_000_000);

@@ -71,6 +71,8 @@ eachStore('history of devices', (backend) => {
 
   it('keeps imported samples of a day that has expired until its roll-ups are made', async () => {
     const day = dayOf(START) - 20;
+    device = new ReportingDevice(store(), undefined, START);
+    await device.register();
     await device.import(START, { time: day * DAY + HOUR, values: { level: 7 } });
     const { id: deviceId, tenantId } = device;
     const compaction = compactionOf(store(), clock);
@@ -92,6 +94,8 @@ eachStore('history of devices', (backend) => {
 
   it('drops samples that were imported and could not be rolled up as late as those of reports', async () => {
     const day = dayOf(START) - 20;
+    device = new ReportingDevice(store(), undefined, START);
+    await device.register();
     const { id: deviceId, tenantId } = device;
     await device.import(START, { time: day * DAY + HOUR, values: { level: 7 } });
     const body = await encodeSegment([...device.seriesOf('level')]);
@@ -105,6 +109,22 @@ eachStore('history of devices', (backend) => {
     };
     expect(await parts(dayOf(START) + 9)).toBe(1);
     expect(await parts(dayOf(START) + 10)).toBe(0);
+  });
+
+  it('drops expired samples of reports of a device that has imported earlier ones', async () => {
+    const { id: deviceId, tenantId } = device;
+    const day = dayOf(START);
+    await device.report(START + HOUR, { values: { level: 7 } });
+    const body = await encodeSegment([...device.seriesOf('level')]);
+    const { rows } = await store().history.tail(deviceId, 500, 1_000_000);
+    const segments = [{ property: 'level', day, samples: 1, body }];
+    await store().history.compact({ deviceId, tenantId, from: 0, to: rows.at(-1)?.version ?? 0, segments });
+    await device.import(START + 20 * DAY, { time: 1, values: { level: 6 } });
+    const today = day + 20;
+    await store().history.dropPartitions({ today, samplesFrom: today - 7, rollupsFrom: 0 }, today * DAY);
+    const range = { from: day, to: day };
+    const [series] = await store().history.series(tenantId, [{ deviceId, property: 'level' }], range, null);
+    expect(series?.parts).toEqual([]);
   });
 
   it('reads large segments of one series alone, and not those of several', async () => {

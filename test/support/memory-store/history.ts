@@ -236,8 +236,7 @@ export const historyStore = (session: Session): HistoryStore => ({
       const end = (range.to + 1) * DAY_MS + MAX_DEVICE_SKEW_MS;
       const ids = [...new Set(keys.map(({ deviceId }) => deviceId))];
       const rows = ids.map((id) => {
-        const device = tables.actors.get(actorKey({ kind: 'device', id }));
-        const isImported = range.from * DAY_MS < Number(device?.columns.created_at ?? 0);
+        const isImported = range.from * DAY_MS < registeredAt(tables, id);
         const importedAt = tables.historyPositions.get(id)?.importedAt ?? 0;
         const isRead = (row: SamplesRow) =>
           row.tenantId === tenantId && row.at >= start && (isImported || row.at < end || row.at <= importedAt);
@@ -267,21 +266,25 @@ export const historyStore = (session: Session): HistoryStore => ({
       const expired = samplesFrom - 2;
       const end = Math.min(Math.max(Math.floor(compactedBefore / DAY_MS), expired), today);
       const openFrom = (deviceId: Uuid) => tables.historyPositions.get(deviceId)?.openFrom ?? today;
-      const isImported = (deviceId: Uuid) =>
-        (tables.historyPositions.get(deviceId)?.importedAt ?? 0) >= expired * DAY_MS;
+      const isImported = (deviceId: Uuid, day: DayNumber) =>
+        (tables.historyPositions.get(deviceId)?.importedAt ?? 0) >= expired * DAY_MS &&
+        registeredAt(tables, deviceId) > day * DAY_MS;
       const isCompacted = ({ deviceId, version }: SamplesRow) => version <= versionOf(tables, deviceId);
       return (
         dropRows(tables.samples, (row) => row.at < (isCompacted(row) ? end : expired) * DAY_MS) +
         dropRows(
           tables.historyParts,
           ({ deviceId, day }) =>
-            day < Math.min(openFrom(deviceId), today - 1) || (day < expired && !isImported(deviceId)),
+            day < Math.min(openFrom(deviceId), today - 1) || (day < expired && !isImported(deviceId, day)),
         ) +
         dropRows(tables.historySegments, ({ day }) => day < samplesFrom) +
         dropRows(tables.historyRollups, ({ day }) => day < rollupsFrom)
       );
     }),
 });
+
+const registeredAt = (tables: Tables, id: Uuid): EpochMs =>
+  Number(tables.actors.get(actorKey({ kind: 'device', id }))?.columns.created_at ?? 0);
 
 /** The first day of which reports and parts are read. */
 const firstDayOf = ({ from, withoutEarlier }: SeriesRange): DayNumber => (withoutEarlier ? from : 0);
