@@ -1,12 +1,13 @@
 // How many signed QoS 1 state messages per second are durable in PostgreSQL before their PUBACK, compared with bare
 // aedes acknowledging the same bytes?
 
+import { acknowledgedRate } from '../support/acknowledged-rate.ts';
 import { startChild } from '../support/child.ts';
 import { cpuOfTree } from '../support/cpu.ts';
 import { compare, median } from '../support/figures.ts';
 import { startFloor } from '../support/floors.ts';
 import { printMachine } from '../support/machine.ts';
-import type { Load, LoadDevice, LoadResult } from '../support/mqtt-load.ts';
+import type { LoadDevice } from '../support/mqtt-load.ts';
 import { readOptions } from '../support/options.ts';
 import { populate } from '../support/population.ts';
 import { startCluster } from '../support/postgres.ts';
@@ -36,24 +37,15 @@ const watcher = startChild(new URL('./watcher.ts', import.meta.url));
 watcher.send({ watch: { port: service.port, token } });
 await watcher.receive('watching');
 
-/** Signs everything and connects first, and measures only the acknowledgements. */
-async function measureAcknowledged(port: number, firstSequence: number): Promise<number> {
-  const load: Load = {
+const measureAcknowledged = (port: number, firstSequence: number): Promise<number> =>
+  acknowledgedRate({
     port,
     devices: devices.map(
       ({ deviceId, tenantId, secret }): LoadDevice => ({ deviceId, tenantId, secret, firstSequence }),
     ),
     messages,
     inFlight: IN_FLIGHT,
-  };
-  const child = startChild(new URL('../support/mqtt-load.ts', import.meta.url));
-  child.send({ load });
-  await child.receive('ready');
-  child.send({ go: true });
-  const { acknowledged, milliseconds } = await child.receive<LoadResult>('result');
-  await child.end();
-  return (acknowledged / milliseconds) * 1_000;
-}
+  });
 
 const broker = new URL('../support/bare-broker.ts', import.meta.url);
 const cpu = { service: [] as number[], database: [] as number[] };
