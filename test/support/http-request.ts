@@ -1,7 +1,9 @@
-import { Agent, request } from 'node:http';
+import * as http from 'node:http';
+import * as https from 'node:https';
 
-/** Keeps connections open for the next request; an idle one does not keep the process running. */
-const agent = new Agent({ keepAlive: true });
+/** They keep connections open for the next request; an idle one does not keep the process running. */
+const plain = new http.Agent({ keepAlive: true });
+const secure = new https.Agent({ keepAlive: true });
 const defaults = { accept: '*/*', 'user-agent': 'node' };
 
 export interface HttpResponse {
@@ -24,7 +26,8 @@ export function httpRequest(
   const bytes = typeof body === 'string' ? Buffer.from(body) : body;
   const length = bytes === undefined ? {} : { 'content-length': bytes.length };
   return new Promise((resolve, reject) => {
-    const sent = request(url, { method, agent, headers: { ...defaults, ...length, ...headers } }, (response) => {
+    const options = { method, headers: { ...defaults, ...length, ...headers } };
+    const receive = (response: http.IncomingMessage): void => {
       let text = '';
       response.setEncoding('utf8');
       response.on('data', (chunk: string) => {
@@ -32,7 +35,10 @@ export function httpRequest(
       });
       response.on('error', reject);
       response.on('end', () => resolve({ status: response.statusCode ?? 0, headers: headersOf(response), text }));
-    });
+    };
+    const sent = url.startsWith('https:')
+      ? https.request(url, { ...options, agent: secure }, receive)
+      : http.request(url, { ...options, agent: plain }, receive);
     sent.on('error', reject);
     sent.end(bytes);
   });

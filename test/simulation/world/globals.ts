@@ -121,7 +121,11 @@ export function installGlobals(): void {
     return bytes;
   };
   Object.assign(crypto, { randomBytes, randomUUID: randomUuid, randomFillSync });
-  const deflateRaw = (input: zlib.InputType, compressed: (error: Error | null, bytes: Buffer) => void): void => {
+  const deflateRaw = (
+    input: zlib.InputType,
+    _options: zlib.ZlibOptions,
+    compressed: (error: Error | null, bytes: Buffer) => void,
+  ): void => {
     const bytes = zlib.deflateRawSync(input, CHEAP);
     world().scheduler.at(COMPRESSION_MS, () => compressed(null, bytes));
   };
