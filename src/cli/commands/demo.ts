@@ -107,13 +107,13 @@ const demoSettings = async (dataDir: string) => ({
 });
 
 async function startAlone(io: Io, { dataDir, cleanUp }: DemoParts): Promise<StartedService> {
-  setV8Flags();
   const config = readConfig(await demoSettings(dataDir), true);
   const { start } = await import('../../main.ts');
   const service = await start(config, {
     log: makePinoLog(config.log, io.stderr),
     onFatal: (reason: string) => io.err(reason),
   });
+  setV8Flags();
   cleanUp.push(() => service.stop());
   await service.active;
   return { config, group: null, url: service.url, mqttUrl: service.mqttUrl() ?? '' };

@@ -52,7 +52,6 @@ export function addServe(program: Command, io: Io): void {
 }
 
 async function serve(io: Io): Promise<void> {
-  setV8Flags();
   const config = readConfig();
   const log = makePinoLog(config.log, io.stdout);
   const isNew = config.databaseUrl === null && !existsSync(join(config.dataDir, 'db'));
@@ -79,6 +78,7 @@ async function serve(io: Io): Promise<void> {
       process.exit(1);
     },
   });
+  setV8Flags();
   stop = () => {
     stopping = true;
     setTimeout(() => {
