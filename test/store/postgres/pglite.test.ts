@@ -1,6 +1,7 @@
-import { cpSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, inject, it } from 'vitest';
 import { packDatabase } from '../../../scripts/build-database.ts';
 import { CommitUnknown } from '../../../src/store/contract.ts';
@@ -11,6 +12,9 @@ import { createStore } from '../../../src/store/postgres/store.ts';
 import { deviceCommit, nextCommit } from '../../support/actor-commits.ts';
 import { eventLoopTurns } from '../../support/clock.ts';
 import { copyPglite } from '../../support/pglite.ts';
+
+/** Offset of the type of the first entry. */
+const TAR_TYPE = 156;
 
 const closing: (() => Promise<void> | void)[] = [];
 afterEach(async () => {
@@ -132,5 +136,29 @@ describe('a new database', () => {
     });
     expect(ids.map(({ id }) => id)).toEqual(migrations.map(({ id }) => id));
     expect(await database.read({ text: 'select id from tenants' })).toEqual([]);
+  });
+
+  it('is not created from an archive that is damaged, and is created by the next start', async () => {
+    const template = join(folder(), 'template.tar.gz');
+    await packDatabase(inject('pgliteTemplate'), template);
+    const packed = readFileSync(template);
+    const archive = gunzipSync(packed);
+    const third = Math.floor(archive.length / 3);
+    const otherType = Buffer.from(archive).fill('x', TAR_TYPE, TAR_TYPE + 1);
+    const changed = Buffer.from(packed).fill(0, packed.length >> 1, (packed.length >> 1) + 64);
+    const damaged = [archive.subarray(0, third), archive.subarray(0, third - (third % 512)), otherType].map((tar) =>
+      gzipSync(tar, { level: 1 }),
+    );
+    const dataDir = join(folder(), 'db');
+    for (const [n, bytes] of [...damaged, packed.subarray(0, packed.length >> 1), changed].entries()) {
+      const file = `${template}.${n}`;
+      writeFileSync(file, bytes);
+      await expect(connectPglite(dataDir, { template: file })).rejects.toThrow();
+      expect(existsSync(dataDir)).toBe(false);
+    }
+    const database = await connectPglite(dataDir, { template });
+    closing.push(() => database.close());
+    expect(await database.read({ text: 'select id from tenants' })).toEqual([]);
+    expect(existsSync(`${dataDir}.making`)).toBe(false);
   });
 });
