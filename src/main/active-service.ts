@@ -157,8 +157,7 @@ export class ActiveService {
   /** One after another, because loading them occupies the process. */
   async #loadEdges(): Promise<void> {
     const { graphql, mcp } = this.#parts.edges;
-    // The edge logs an error.
-    for (const edge of [graphql, mcp]) await edge.load().catch(() => {});
+    for (const edge of [graphql, mcp]) await edge.load();
   }
 
   /** `answered` settles when all requests in flight are answered, or their time limit has passed. */

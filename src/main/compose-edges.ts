@@ -48,33 +48,41 @@ export interface HttpEdges {
 
 export function composeHttpEdges(parts: EdgeParts): HttpEdges {
   const { config, core, composed, requests, draining } = parts;
-  const { log, limits, metrics } = core;
+  const { newId, log, limits, metrics } = core;
   const { services } = composed;
   const { identity, authenticator, rateLimiter, addressOf, perform, publicUrl } = requests;
+  const observe = metrics.recordRequest;
+  const deferred = { newId, log, observe };
   const quota = new ConnectionQuota();
   const sockets = new WebSocketEdge({
     ...{ services, identity, rateLimiter, addressOf, quota },
     streams: [stateStream(services), actorStream(services)],
   });
-  const mcp = new DeferredEdge(async () => {
-    const { McpEdge } = await import('../edges/mcp/edge.ts');
-    return new McpEdge({
-      ...{ services, perform, identity, rateLimiter, addressOf, publicUrl, log },
-      host: config.host,
-      observe: metrics.recordRequest,
-      ...(limits.mcp && { limits: limits.mcp }),
-    });
-  }, log);
+  const mcp = new DeferredEdge({
+    ...deferred,
+    route: '/mcp',
+    open: async () => {
+      const { McpEdge } = await import('../edges/mcp/edge.ts');
+      return new McpEdge({
+        ...{ services, perform, identity, rateLimiter, addressOf, publicUrl, log, observe },
+        host: config.host,
+        ...(limits.mcp && { limits: limits.mcp }),
+      });
+    },
+  });
   const reference = referenceFiles();
-  const graphql = new DeferredEdge(async () => {
-    const { makeGraphql } = await import('../edges/graphql/edge.ts');
-    return makeGraphql({
-      ...{ services, identity, authenticator, rateLimiter, addressOf, perform, draining, quota },
-      production: config.production,
-      explorer: () => referencePage(reference, 'graphql'),
-      observe: metrics.recordRequest,
-    });
-  }, log);
+  const graphql = new DeferredEdge({
+    ...deferred,
+    route: '/graphql',
+    open: async () => {
+      const { makeGraphql } = await import('../edges/graphql/edge.ts');
+      return makeGraphql({
+        ...{ services, identity, authenticator, rateLimiter, addressOf, perform, draining, quota, observe },
+        production: config.production,
+        explorer: () => referencePage(reference, 'graphql'),
+      });
+    },
+  });
   const listener = composeListener(parts, reference, {
     mcp: mcp.listener,
     sse: mcp.listener,

@@ -57,7 +57,7 @@ beforeAll(async () => {
   await owner.post(`/v1/device/${registered.device_id}/command`, { action: 'fly' });
   await owner.get('/v1/devices/00000000-0000-7000-8000-000000000000');
   await at.api('nonsense').get('/v1/devices');
-  // They are loaded by their first request.
+  // Their first requests load the edges of GraphQL and MCP, whose collections are reported from then on.
   for (const path of ['/graphql', '/mcp']) await owner.post(path, {});
   await device.close();
   theirs = [owner.tenantId, owner.userId, owner.homeId, registered.device_id, requested.body.command_id];
