@@ -20,6 +20,7 @@ import {
   send,
   sendRefusal,
 } from '../shared/http-exchange.ts';
+import { preferredType } from '../shared/media-types.ts';
 import { RequestCost, type RequestRateLimiter } from '../shared/rate-limiter.ts';
 import { admitRequest } from '../shared/request-admission.ts';
 import { sendRequestTimeout } from '../shared/upgrade.ts';
@@ -248,16 +249,11 @@ const jsonResponse = (body: string, status: 200 | 400, type: ResponseMediaType):
   { status, statusText: STATUS_CODES[status] ?? '', headers: { 'content-type': `${type}; charset=utf-8` } },
 ];
 
-type ResponseMediaType = 'application/json' | 'application/graphql-response+json';
+const RESPONSE_TYPES = ['application/json', 'application/graphql-response+json'] as const;
+type ResponseMediaType = (typeof RESPONSE_TYPES)[number];
 
-/** The first of the two media types that the client accepts; plain JSON if it accepts neither. */
-function negotiateMediaType(accept: string | undefined): ResponseMediaType {
-  for (const range of accept?.split(',') ?? []) {
-    const [type = ''] = range.trim().toLowerCase().split(';', 1);
-    if (type.trim() === 'application/graphql-response+json') return 'application/graphql-response+json';
-    if (/^(application\/json|application\/\*|\*\/\*)$/.test(type.trim())) break;
-  }
-  return 'application/json';
-}
+/** The one of the two media types that the client prefers; plain JSON if it accepts neither. */
+const negotiateMediaType = (accept: string | undefined): ResponseMediaType =>
+  preferredType(accept, RESPONSE_TYPES) ?? 'application/json';
 
 const NOT_ACCEPTED: Refusal = { code: 'UNSUPPORTED_MEDIA_TYPE', detail: 'Responses are JSON in UTF-8.' };

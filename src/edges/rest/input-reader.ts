@@ -25,7 +25,8 @@ const paramPatterns: Record<Exclude<ParamKind, 'text' | 'list'>, RegExp> = {
 /** An `ETag` of such a number: after it may follow the digest of the representation, which is not compared. */
 const ENTITY_TAG = /^"(.*?)(?:-[0-9a-f]{16})?"$/;
 
-export function makeInputReader(route: Route): InputReader {
+/** `fixed`: members that the request cannot have, with their values. */
+export function makeInputReader(route: Route, fixed: JsonObject = {}): InputReader {
   const kinds = paramKinds(route);
   const names = pathParameters(route.path);
   const inQuery = route.method === 'GET' || route.method === 'DELETE' || route.operation.upload !== undefined;
@@ -48,6 +49,10 @@ export function makeInputReader(route: Route): InputReader {
       if (Object.hasOwn(input, member)) return unknownField(member);
       const text = request.headers[header];
       if (typeof text === 'string') setOwn(input, member, text);
+    }
+    for (const [member, value] of Object.entries(fixed)) {
+      if (Object.hasOwn(input, member)) return unknownField(member);
+      setOwn(input, member, value);
     }
     for (let n = 0; n < names.length; n++) {
       const name = names[n] as string;

@@ -262,7 +262,14 @@ function answersOf(route: Route, schemas: SchemaComponents): JsonObject {
       },
     ]),
   );
-  return { ...byStatus, ...unchanged };
+  const streams = Object.values(route.byMediaType ?? {});
+  const described = byStatus[success];
+  if (streams.length === 0 || described === undefined) return { ...byStatus, ...unchanged };
+  const names = [...new Set(streams.map(({ operation: { name } }) => `\`${name}\``))].join(' or ');
+  const byType = streamContent(Object.keys(route.byMediaType ?? {}));
+  const when = `${described.description}. Other media types than JSON: the file of ${names}, with its parameters`;
+  const answer = { ...described, description: when, content: { ...described.content, ...byType } };
+  return { ...byStatus, [success]: answer, ...unchanged };
 }
 
 const streamContent = (types: readonly string[]): JsonObject =>
@@ -376,6 +383,7 @@ function refusalCodesOf(route: Route): RefusalCode[] {
     ...(changes && !inMaintenance ? (['MAINTENANCE'] as const) : []),
     ...(stoppedBy !== undefined ? [stops[stoppedBy]] : []),
     ...(refuses ?? []),
+    ...Object.values(route.byMediaType ?? {}).flatMap(({ operation }) => operation.refuses ?? []),
     ...(named ? (['STORE_UNAVAILABLE', 'OVERLOADED'] as const) : []),
     'INTERNAL',
   ];

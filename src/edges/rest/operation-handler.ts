@@ -7,6 +7,7 @@ import type { AddressOf } from '../shared/client-address.ts';
 import { idempotencyKeyIn } from '../shared/http.ts';
 import type { HttpAuthenticator } from '../shared/http-authenticator.ts';
 import { applyCharge, type HttpExchange, send, sendJson, sendRefusal } from '../shared/http-exchange.ts';
+import { preferredType } from '../shared/media-types.ts';
 import { RequestCost, type RequestRateLimiter } from '../shared/rate-limiter.ts';
 import { sendFile } from './file-response.ts';
 import { makeInputReader, pathParameters } from './input-reader.ts';
@@ -25,24 +26,44 @@ export interface OperationHandlerParts {
   publicUrl?(): string;
 }
 
-/** Handler of a route: authenticates, charges the rate limit, reads the input, performs the operation and sends the result. */
+/** Handler of a route: that of the operation which answers the request, by its credential and its `Accept`. */
 export function makeOperationHandler(parts: OperationHandlerParts, route: Route): ExchangeHandler {
+  const { withoutCredential, byMediaType = {}, ...own } = route;
+  const usual = makeHandler(parts, own);
+  if (withoutCredential !== undefined) {
+    const unidentified = makeHandler(parts, { ...own, operation: withoutCredential.operation });
+    const { authenticator } = parts;
+    return (exchange, ...rest) =>
+      (authenticator.hasCredential(exchange.request.headers) ? usual : unidentified)(exchange, ...rest);
+  }
+  const others = Object.entries(byMediaType).map(
+    ([type, { operation, input }]) => [type, makeHandler(parts, { ...own, operation }, input)] as const,
+  );
+  if (others.length === 0) return usual;
+  const handlers = new Map([['application/json', usual], ...others]);
+  const types = [...handlers.keys()];
+  return (exchange, ...rest) => {
+    exchange.response.appendHeader('Vary', 'Accept');
+    const type = preferredType(exchange.request.headers.accept, types);
+    return (handlers.get(type ?? 'application/json') ?? usual)(exchange, ...rest);
+  };
+}
+
+/** Authenticates, charges the rate limit, reads the input, performs the operation and sends the result. */
+function makeHandler(
+  parts: OperationHandlerParts,
+  route: Omit<Route, 'withoutCredential' | 'byMediaType'>,
+  fixed?: JsonObject,
+): ExchangeHandler {
   const { authenticator, perform, rateLimiter, addressOf } = parts;
   const { operation, method, success } = route;
-  const read = makeInputReader(route);
+  const read = makeInputReader(route, fixed);
   const names = pathParameters(route.path);
   const authenticates = operation.role !== null || operation.optionalAuth === true;
   const keyable = acceptsIdempotencyKey(route);
-  const { withoutCredential, ...withCredential } = route;
-  const unidentified =
-    withoutCredential === undefined
-      ? null
-      : makeOperationHandler(parts, { ...withCredential, operation: withoutCredential.operation });
 
   return async (exchange, values, root) => {
     const { request, requestId } = exchange;
-    if (unidentified !== null && !authenticator.hasCredential(request.headers))
-      return unidentified(exchange, values, root);
     const address = addressOf(request);
     const origin = { via: 'rest', requestId, address };
     const isAnonymous = operation.role === null || !authenticator.hasCredential(request.headers);

@@ -1,4 +1,5 @@
 import type { ZodType } from 'zod';
+import type { JsonObject } from '../../domain/values.ts';
 import type { Operation } from '../../operations/operation.ts';
 
 /** Every route is available below both (contract §2). */
@@ -12,6 +13,11 @@ export interface Route {
   operation: Operation;
   /** Answers requests that have no credential, in place of `operation`; `body` is what they send, for the API reference. */
   withoutCredential?: { operation: Operation; body: ZodType };
+  /**
+   * Answers requests whose `Accept` prefers one of these media types to JSON, in place of `operation`; `input` are members that
+   * the header stands for.
+   */
+  byMediaType?: Readonly<Record<string, { operation: Operation; input: JsonObject }>>;
   /** Default status of a success; the operation may set another one. 204 sends no body. */
   success: 200 | 201 | 202 | 204;
   /** Also available at the root, or only there (contract §2). */

@@ -1,3 +1,4 @@
+import { exportFormats } from '../../../domain/export-formats.ts';
 import { getDeviceActivity } from '../../../operations/devices/device-activity.ts';
 import { getDeviceHistory } from '../../../operations/devices/device-history.ts';
 import { keyHistory, reinstateDevice, revokeDevice, rotateSecret } from '../../../operations/devices/device-keys.ts';
@@ -17,7 +18,15 @@ export const deviceRoutes: Route[] = [
   { method: 'GET', path: '/tags', operation: listTags, success: 200 },
   { method: 'GET', path: '/devices/{id}', operation: getDevice, success: 200 },
   { method: 'GET', path: '/devices/{id}/activity', operation: getDeviceActivity, success: 200 },
-  { method: 'GET', path: '/devices/{id}/history', operation: getDeviceHistory, success: 200 },
+  {
+    ...{ method: 'GET', path: '/devices/{id}/history', operation: getDeviceHistory, success: 200 },
+    byMediaType: Object.fromEntries(
+      Object.entries(exportFormats).map(([format, { type }]) => [
+        type,
+        { operation: exportDeviceHistory, input: { format } },
+      ]),
+    ),
+  },
   { method: 'POST', path: '/devices/{id}/history', operation: importHistory, success: 200 },
   { method: 'GET', path: '/devices/{id}/history/export', operation: exportDeviceHistory, success: 200 },
   { method: 'POST', path: '/history/query', operation: queryHistory, success: 200 },

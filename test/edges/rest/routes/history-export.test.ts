@@ -1,10 +1,11 @@
 import { get } from 'node:http';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { dayOf } from '../../../../src/domain/day.ts';
 import type { Sample } from '../../../../src/domain/history/sample.ts';
 import { eventLoopTurns, eventually } from '../../../support/clock.ts';
 import { DAY } from '../../../support/history-model.ts';
 import type { HttpService } from '../../../support/http-service.ts';
+import { makeResponseValidator } from '../../../support/response-validator.ts';
 import { samplesOfDay, storeHistory } from '../../../support/stored-history.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../../support/test-tenant.ts';
 
@@ -112,6 +113,78 @@ it('has the intervals that the history shows, also across the parts that are rea
   const { text } = await download(id, { ...range(1), step: '1d', format: 'csv', agg: 'count,states' }, ['on']);
   const states = '"[{""state"":true,""ms"":57600000},{""state"":false,""ms"":28800000}]"';
   expect(text).toBe(`"at","property","count","states"\r\n"${range(1).from}","on",3,${states}\r\n`);
+});
+
+describe('the history, by `Accept`', () => {
+  let id: string;
+  beforeAll(async () => {
+    id = await deviceWith({ level: daysOf(2, (day) => samplesOfDay(day, 700, [20, 21.5])) });
+  });
+  const accepting = async (accept: string, query: Record<string, string>, token = mine.tokens.user) => {
+    const url = `${service.url}/v1/devices/${id}/history?${new URLSearchParams({ property: 'level', ...query })}`;
+    const headers = { authorization: `Bearer ${token}`, accept };
+    const response = await fetch(url, { headers });
+    return { status: response.status, headers: response.headers, text: await response.text() };
+  };
+
+  it('is the export in the preferred format, otherwise JSON', async () => {
+    for (const [accept, format] of [
+      ['text/csv', 'csv'],
+      ['application/json;q=0.5, text/csv, */*;q=0.1', 'csv'],
+      ['application/x-ndjson, text/csv;q=0.9', 'ndjson'],
+    ] as const) {
+      for (const step of [{}, { step: '1h', agg: 'min,max,mean,last,count' }, { step: 'changes' }]) {
+        const exported = await download(id, { ...range(2), ...step, format }, ['level']);
+        const { status, headers, text } = await accepting(accept, { ...range(2), ...step });
+        expect(status).toBe(200);
+        expect(text.split('\n').length, accept).toBeGreaterThan(48);
+        expect(text, accept).toBe(exported.text);
+        for (const name of ['content-type', 'content-disposition'])
+          expect(headers.get(name)).toBe(exported.headers.get(name));
+        expect(headers.get('vary')).toBe('Accept');
+      }
+    }
+    const { text } = await accepting('text/csv', { ...range(1), step: '1d', agg: 'min,max,mean,last,count' });
+    expect(text).toBe(
+      `"at","property","min","max","mean","last","count"\r\n"${range(1).from}","level",20,21.5,20.75,21.5,700\r\n`,
+    );
+    const json = await read(id, 'level', { ...range(1), step: '1d' });
+    for (const accept of ['*/*', 'application/json', 'text/html', 'text/csv;q=0', 'application/*, text/csv;q=0.5']) {
+      const { headers, text } = await accepting(accept, { ...range(1), step: '1d' });
+      expect([headers.get('content-type'), headers.get('vary')], accept).toEqual(['application/json', 'Accept']);
+      expect(JSON.parse(text).history, accept).toEqual(json);
+    }
+  });
+
+  it('has the parameters, the refusals and the audit of the export', async () => {
+    const codeOf = async (...of: Parameters<typeof accepting>) => {
+      const { status, headers, text } = await accepting(...of);
+      expect(headers.get('content-type')).toBe('application/problem+json');
+      return [status, JSON.parse(text).errors?.[0]?.path ?? JSON.parse(text).code];
+    };
+    expect(await codeOf('text/csv', { limit: '5' })).toEqual([400, 'limit']);
+    expect(await codeOf('text/csv', { format: 'csv' })).toEqual([400, 'format']);
+    expect(await codeOf('application/json', { format: 'csv' })).toEqual([400, 'format']);
+    expect(await codeOf('text/csv', {}, mine.tokens.viewer)).toEqual([403, 'FORBIDDEN_ROLE']);
+    const exportsOf = async () =>
+      (await mine.call('GET', `/audit?subject=device:${id}&action=exportDeviceHistory&limit=200`)).body.entries;
+    const before = (await exportsOf()).length;
+    await accepting('application/json', range(1));
+    await accepting('text/csv', range(1));
+    expect((await exportsOf()).length).toBe(before + 1);
+  });
+
+  it('is described with all of its media types', async () => {
+    const { body } = await service.call('GET', '/openapi.json');
+    const conforms = makeResponseValidator(body);
+    for (const accept of ['text/csv', 'application/x-ndjson', 'application/json']) {
+      const { status, headers, text } = await accepting(accept, range(1));
+      const type = headers.get('content-type')?.split(';')[0] ?? '';
+      expect(type).toBe(accept);
+      const shown = type === 'application/json' ? JSON.parse(text) : text;
+      expect(conforms('GET', '/devices/{id}/history', { status, type, body: shown })).toBeNull();
+    }
+  });
 });
 
 it('is for users with the scope, of the tenant and of the device', async () => {
