@@ -24,7 +24,7 @@ const property = z
   .min(1)
   .max(MAX_PROPERTY_LENGTH)
   .refine((text) => !INVISIBLE_CHARACTER.test(text) && !/[\n\t]/.test(text), 'must not contain control characters')
-  .meta({ description: 'The path of a property of the state, as the history names it' });
+  .meta({ description: 'The path of a property of the state or of telemetry, as the history names it' });
 const range = z.enum(tileRanges).meta({ id: 'TileRange' });
 
 const common = {
@@ -103,7 +103,7 @@ export const tileRecord = z
     device_id: uuid.optional().meta({ description: 'Of `value`, `sparkline` and `command`' }),
     property: property
       .optional()
-      .meta({ description: 'Of `value` and `sparkline`: the path of a property of the state' }),
+      .meta({ description: 'Of `value` and `sparkline`: the path of a property of the state or of telemetry' }),
     series: settings.chart.series.optional().meta({ description: 'Of `chart`' }),
     range: range.optional().meta({ description: 'Of `chart`' }),
     home_id: uuid.optional().meta({ description: 'Of `room`' }),

@@ -145,10 +145,41 @@ describe.runIf(hasChromium())('charts of the history in the console', () => {
     await page.getByText('Add property').click();
     await page.getByLabel('Property', { exact: true }).selectOption({ label: 'Free memory' });
     await page.waitForURL(/telemetry\.free_heap/);
-    boiler.mqtt.end(true);
     await open(`/devices/${device_id}`);
     await page.getByRole('link', { name: 'Chart of signal' }).click();
     await chart.getByText(/-61\sdBm/).waitFor();
+    await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
+    // The second one is sent after the chart was read again because the stream had been opened, so the stream brings it.
+    for (const rssi of [-56, -55]) {
+      await boiler.send('heartbeat', { rssi, free_heap: 2_048 });
+      await chart.getByText(new RegExp(`${rssi}\\sdBm`)).waitFor();
+    }
+
+    const tileOf = (kind: string, x: number) => ({
+      ...{ id: kind, kind, x, y: 0, w: 3, h: 2, title: kind, device_id, property: '$telemetry.rssi' },
+    });
+    const { body } = await owner.post('/v1/dashboards', {
+      name: 'Signal',
+      tiles: [tileOf('value', 0), tileOf('sparkline', 3)],
+    });
+    await open(`/dashboards/${body.dashboard.id}`);
+    const shows = (kind: string, value: RegExp) =>
+      page.locator(`[data-kind="${kind}"] .tile-value`).getByText(value).waitFor();
+    for (const kind of ['value', 'sparkline']) await shows(kind, /^-55\sdBm$/);
+    await page
+      .locator('[data-kind="value"]')
+      .getByText(/ · Signal/)
+      .waitFor();
+    for (const rssi of [-49, -48]) {
+      await boiler.send('heartbeat', { rssi, free_heap: 2_048 });
+      for (const kind of ['value', 'sparkline']) await shows(kind, new RegExp(`^${rssi}\\sdBm$`));
+    }
+    await page.getByRole('button', { name: 'Edit', exact: true }).click();
+    await page.getByRole('button', { name: 'Add a tile …' }).click();
+    await page.getByRole('dialog').getByLabel('Shows').selectOption('value');
+    await page.getByRole('dialog').getByLabel('Device').selectOption(device_id);
+    await page.getByRole('dialog').getByLabel('Property').selectOption({ label: 'Signal (telemetry)' });
+    boiler.mqtt.end(true);
     expect(browserErrors()).toEqual([]);
     await close();
   });

@@ -1,11 +1,11 @@
 import { type QueryClient, type UseQueryResult, useQueries, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useMemo, useRef, useState } from 'react';
-import { stateValueAt } from '../../../src/domain/history/sample.ts';
-import type { JsonObject, Milliseconds } from '../../../src/domain/values.ts';
+import type { Milliseconds } from '../../../src/domain/values.ts';
 import type { Problem } from '../api/problem.ts';
 import { useStream } from '../live/use-stream.ts';
 import { ranges, seriesKey, type TimeWindow } from './chart-window.ts';
 import { type HistoryRequest, loadHistory, type ShownTime, windowNow } from './history-request.ts';
+import { kindsOf, liveSampleOf, type SampleUpdate } from './live-samples.ts';
 import { type SeriesPoints, withLiveSample } from './points.ts';
 
 export interface LoadedHistory {
@@ -72,14 +72,8 @@ const CONFIRM_MS = 800;
 const CONFIRM_AGAIN_MS = 30_000;
 const untilNextRound = (): Milliseconds => CONFIRM_AGAIN_MS - (performance.now() % CONFIRM_AGAIN_MS);
 
-interface Report {
-  device_id: string;
-  report: JsonObject;
-  device_timestamp: number;
-}
-
 /**
- * Adds the samples of reports to loaded series while they are shown. An answer may have a sample that the stream brings too, which
+ * Adds the samples of reports and of telemetry to loaded series while they are shown. An answer may have a sample that the stream brings too, which
  * an interval counts twice until it is read again.
  */
 export function useLiveHistory(requests: readonly HistoryRequest[], { enabled }: { enabled: boolean }): void {
@@ -89,13 +83,13 @@ export function useLiveHistory(requests: readonly HistoryRequest[], { enabled }:
   const deviceIds = [...new Set(requests.map(({ deviceId }) => deviceId))].sort();
   useStream({
     path: '/ws/state',
-    query: { events: 'report', device_id: deviceIds },
+    query: { events: kindsOf(requests), device_id: deviceIds },
     enabled: enabled && deviceIds.length > 0,
     onMessage(message) {
-      const { device_id, report, device_timestamp: at } = message as Report;
       const reported = requests.filter((request) => {
-        const value = request.deviceId === device_id ? stateValueAt(report, request.property) : undefined;
-        if (value === undefined) return false;
+        const sample = liveSampleOf(message as SampleUpdate, request);
+        if (sample === undefined) return false;
+        const { at, value } = sample;
         queries.setQueryData<SeriesPoints>(keyOf(request), (known) => known && withLiveSample(known, at, value));
         return true;
       });

@@ -1,5 +1,5 @@
 import { useQueries } from '@tanstack/react-query';
-import { pathNamesOf, type SampleValue, stateValueAt } from '../../../src/domain/history/sample.ts';
+import { pathNamesOf, type SampleValue } from '../../../src/domain/history/sample.ts';
 import { propertyUnits, seriesUnit } from '../../../src/domain/units.ts';
 import type { getDevice } from '../../../src/operations/devices/devices.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
@@ -7,6 +7,7 @@ import { requestJson } from '../api/client.ts';
 import { deviceNameOf } from '../devices/device-name.tsx';
 import { isSteppedIn } from '../devices/device-units.ts';
 import { type ManifestRecord, manifestPath } from '../devices/manifest.tsx';
+import { deviceValueAt } from '../devices/telemetry.tsx';
 import { capital } from '../ui/text-format.ts';
 import { valueName } from '../ui/values.tsx';
 import type { SeriesId } from './chart-window.ts';
@@ -66,7 +67,7 @@ export function useSeriesInfo(series: readonly SeriesId[]): { infos: readonly Se
       label: propertyLabel(property, manifest),
       unit: seriesUnit(property, propertyUnits(manifest?.capabilities ?? [], manifest?.properties)),
       isStepped: isSteppedIn(manifest)(property),
-      current: device === undefined ? undefined : stateValueAt(device.state, property),
+      current: device === undefined ? undefined : deviceValueAt(device, property),
     };
   });
   return { infos, isLoading: [...devices, ...manifests].some(({ isPending }) => isPending) };

@@ -1,17 +1,19 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { lazy, Suspense } from 'react';
 import { Link } from 'wouter';
-import { pathNamesOf, stateValueAt } from '../../../src/domain/history/sample.ts';
-import { unitInName } from '../../../src/domain/units.ts';
+import { pathNamesOf } from '../../../src/domain/history/sample.ts';
+import { seriesUnit } from '../../../src/domain/units.ts';
 import type { getDevice, listDevices } from '../../../src/operations/devices/devices.ts';
 import type { getRoom } from '../../../src/operations/homes/homes.ts';
 import type { ConfirmationListBody, ResponseBody } from '../api/answer-types.ts';
 import { FALLBACK_MS, invalidatePaths, useGet } from '../api/queries.ts';
 import { useBatchedRefetch } from '../api/use-batched-refetch.ts';
+import { propertyLabel } from '../charts/use-series-info.ts';
 import { deviceHref, deviceNameOf } from '../devices/device-name.tsx';
 import { isSteppedIn, stateNames, stateUnits } from '../devices/device-units.ts';
 import { stateWord } from '../devices/main-value.ts';
 import { type ManifestRecord, manifestPath } from '../devices/manifest.tsx';
+import { deviceValueAt } from '../devices/telemetry.tsx';
 import { useStream } from '../live/use-stream.ts';
 import { useSession } from '../session.tsx';
 import { Loading } from '../ui/feedback.tsx';
@@ -61,11 +63,11 @@ function ValueTile({ tile }: { tile: TileOf<'value'> | TileOf<'sparkline'> }) {
   if (data === undefined || error?.status === 404) return <MissingNote problem={error} what="device" />;
   const { device } = data;
   const names = pathNamesOf(tile.property);
-  const value = stateValueAt(device.state, tile.property);
+  const value = deviceValueAt(device, tile.property);
   const unitOf = stateUnits(manifest.data);
   const name = names.at(-1) ?? '';
   const text =
-    stateWord(name, value) ?? formatValue(value, names.join('.'), (path) => unitOf(path) ?? unitInName(path));
+    stateWord(name, value) ?? formatValue(value, names.join('.'), (path) => unitOf(path) ?? seriesUnit(tile.property));
   return (
     <>
       <p className="tile-value">{text}</p>
@@ -81,7 +83,9 @@ function ValueTile({ tile }: { tile: TileOf<'value'> | TileOf<'sparkline'> }) {
       )}
       <p className="quiet small">
         <Link href={deviceHref(device.id)}>{deviceNameOf(device)}</Link> ·{' '}
-        {stateNames(manifest.data)(names.join('.'), name)}
+        {tile.property.startsWith('$')
+          ? propertyLabel(tile.property, manifest.data)
+          : stateNames(manifest.data)(names.join('.'), name)}
         {!device.online && (
           <>
             {' '}

@@ -6,10 +6,12 @@ import type { getDevice } from '../../../src/operations/devices/devices.ts';
 import type { listHomes, listRooms } from '../../../src/operations/homes/homes.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
+import { propertyLabel } from '../charts/use-series-info.ts';
 import { ActionOptions } from '../commands/action-options.tsx';
 import type { FormChecks } from '../commands/param-fields.tsx';
 import { deviceNameOf } from '../devices/device-name.tsx';
 import { type ManifestRecord, manifestPath, paramNames } from '../devices/manifest.tsx';
+import { telemetryProperties } from '../devices/telemetry.tsx';
 import { useAllDevices } from '../devices/use-all-devices.ts';
 import { Loading } from '../ui/feedback.tsx';
 import { abbreviateId } from '../ui/text-format.ts';
@@ -114,18 +116,17 @@ function DeviceField({ settings: { deviceId }, onChange }: FieldProps) {
 function PropertyFields({ settings, onChange }: FieldProps) {
   const { deviceId, property } = settings;
   const { data } = useGet<ResponseBody<typeof getDevice>>(`/v1/devices/${deviceId}`, { enabled: deviceId !== '' });
-  const properties: string[] = [];
-  if (data !== undefined) forEachLeaf(untimedReport(data.device.state), (name) => properties.push(name));
+  const options: SelectProps['options'][number][] = [];
+  if (data !== undefined) {
+    forEachLeaf(untimedReport(data.device.state), (value) => options.push({ value, text: value }));
+    for (const value of telemetryProperties(data.device))
+      options.push({ value, text: `${propertyLabel(value)} (telemetry)` });
+  }
   return (
     <>
       <DeviceField settings={settings} onChange={onChange} />
-      <Select
-        label="Property"
-        value={property}
-        options={properties.map((name) => ({ value: name, text: name }))}
-        onChange={(value) => onChange({ property: value })}
-      />
-      {deviceId !== '' && data !== undefined && properties.length === 0 && (
+      <Select label="Property" value={property} options={options} onChange={(value) => onChange({ property: value })} />
+      {deviceId !== '' && data !== undefined && options.length === 0 && (
         <p className="quiet small">The device has not reported a value yet.</p>
       )}
     </>

@@ -7,9 +7,11 @@ import type { Tile } from './dashboard-types.ts';
 
 type DeviceBody = ResponseBody<typeof getDevice>;
 type Device = DeviceBody['device'];
+type Telemetry = NonNullable<Device['telemetry']>;
 type Update = { device_id: string } & (
   | { type: 'state_update'; state: Device['state']; timestamp: number }
   | { type: 'presence_update'; online: boolean }
+  | ({ type: 'telemetry_update'; timestamp: number; battery?: number } & Partial<Telemetry>)
   | { type: 'command_update' }
 );
 
@@ -23,6 +25,20 @@ export function tileDeviceIds(tiles: readonly Tile[]): string[] {
   return [...new Set(ids)].sort();
 }
 
+const NO_TELEMETRY: Telemetry = {
+  ...{ rssi: null, uptime_s: null, free_heap: null, device_type: null, manifest_version: null },
+  mismatches: [],
+};
+
+/** What an update changes of a device. */
+export function changesOf(update: Exclude<Update, { type: 'command_update' }>, device: Device): Partial<Device> {
+  if (update.type === 'presence_update') return { online: update.online };
+  const last_seen = new Date(update.timestamp).toISOString();
+  if (update.type === 'state_update') return { state: update.state, last_seen };
+  const { type: _, device_id: __, timestamp: ___, battery = device.battery, ...reported } = update;
+  return { last_seen, battery, telemetry: { ...(device.telemetry ?? NO_TELEMETRY), ...reported } };
+}
+
 /**
  * Keeps the data of the devices of tiles up to date. After an interruption they are read again. The stream has commands too, so that
  * it is not opened again for the command of a button.
@@ -32,18 +48,14 @@ export function useTileDevices(tiles: readonly Tile[], { enabled }: { enabled: b
   const ids = tileDeviceIds(tiles);
   useStream({
     path: '/ws/state',
-    query: { events: 'state,presence,command', device_id: ids },
+    query: { events: 'state,presence,telemetry,command', device_id: ids },
     enabled: enabled && ids.length > 0,
     onMessage(message) {
       const update = message as Update;
       if (update.type === 'command_update') return;
-      const changes: Partial<Device> =
-        update.type === 'state_update'
-          ? { state: update.state, last_seen: new Date(update.timestamp).toISOString() }
-          : { online: update.online };
       queries.setQueryData<DeviceBody>(
         [PATH + update.device_id],
-        (before) => before && { ...before, device: { ...before.device, ...changes } },
+        (before) => before && { ...before, device: { ...before.device, ...changesOf(update, before.device) } },
       );
     },
     onOpen: () => void invalidateWhere(queries, (path) => ids.some((id) => path === PATH + id)),

@@ -1,4 +1,5 @@
 import { Link } from 'wouter';
+import { type SampleValue, stateValueAt, telemetryValueAt } from '../../../src/domain/history/sample.ts';
 import { chartHref } from '../charts/chart-window.ts';
 import { Note } from '../ui/feedback.tsx';
 import { Fact } from '../ui/values.tsx';
@@ -10,6 +11,12 @@ export function telemetryProperties({ battery, telemetry }: DeviceRecord): strin
   const reported = Object.entries({ rssi, battery, uptime_s, free_heap });
   return reported.flatMap(([name, value]) => (typeof value === 'number' ? [`$telemetry.${name}`] : []));
 }
+
+/** The current value of a series: of the state, or of telemetry. */
+export const deviceValueAt = (
+  { state, battery, telemetry }: Pick<DeviceRecord, 'state' | 'battery' | 'telemetry'>,
+  property: string,
+): SampleValue | undefined => stateValueAt(state, property) ?? telemetryValueAt({ ...telemetry, battery }, property);
 
 interface ChartLinkProps {
   deviceId: string;

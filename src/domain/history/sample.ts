@@ -113,6 +113,12 @@ export function stateValueAt(state: JsonObject, property: string): SampleValue |
   return path === null ? undefined : sampleValueAt(untimedReport(state), path);
 }
 
+/** The value of a series in telemetry, with the names of the wire; undefined for a property of the state. */
+export function telemetryValueAt(telemetry: JsonObject, property: string): SampleValue | undefined {
+  const path = seriesPathOf(property);
+  return path === null ? undefined : sampleValueAt([0, 0, 0, {}, telemetry], path);
+}
+
 /** The names of a property's path. */
 export function pathNamesOf(property: string): string[] {
   const names = [''];
