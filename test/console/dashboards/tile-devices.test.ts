@@ -2,7 +2,9 @@ import { expect, it } from 'vitest';
 import { changesOf } from '../../../console/src/dashboards/use-tile-devices.ts';
 import { deviceValueAt } from '../../../console/src/devices/telemetry.tsx';
 
-const device = { state: { on: true }, battery: 70, telemetry: null, online: true } as Parameters<typeof changesOf>[1];
+const device = { state: { on: true }, battery: 70, telemetry: null, online: true } as unknown as Parameters<
+  typeof changesOf
+>[1];
 const heartbeat = { type: 'telemetry_update', device_id: 'a', timestamp: Date.UTC(2026, 2, 1) } as const;
 
 it('a heartbeat changes the telemetry that it has, and when the device was last seen', () => {
