@@ -31,41 +31,60 @@ interface ShownPart {
   until: EpochMs;
 }
 
-/**
- * A point of an interval is in its middle. A null interrupts the line: no values are known there. A line with steps begins
- * with the value before its points, and its last value lasts until `until`.
- */
-function tableOf(line: PlotLine, { from, until }: ShownPart): [number[], ...Column[]] {
-  const { points, shift, isStepped } = line;
-  const gap = isStepped ? Number.POSITIVE_INFINITY : gapLength(points);
+/** Times in their order, with a value for each, and with a band the lowest and the highest ones. */
+type Table = [times: number[], values: Column, least?: Column, most?: Column];
+
+function addRow(
+  [times, values, least, most]: Table,
+  time: number,
+  value: number | null,
+  [min, max]: readonly [number | null, number | null] = [value, value],
+): void {
+  times.push(time);
+  values.push(value);
+  least?.push(min);
+  most?.push(max);
+}
+
+function tableOf(line: PlotLine, shown: ShownPart): Table {
+  const table: Table = hasBand(line) ? [[], [], [], []] : [[], []];
+  if (line.isStepped) addSteps(table, line, shown);
+  else addMeasured(table, line);
+  return table;
+}
+
+/** A point of an interval is in its middle. A null interrupts the line: no values are known there. */
+function addMeasured(table: Table, { points, shift }: PlotLine): void {
+  const gap = gapLength(points);
   const offset = shift + points.step / 2;
-  const band = hasBand(line);
-  const times: number[] = [];
-  const columns: Column[] = band ? [[], [], []] : [[]];
   let before = Number.NaN;
-  const first = (points.numbers[0]?.at ?? until - offset) + offset;
-  if (isStepped && points.before !== null && from < first) {
-    times.push(from);
-    for (const column of columns) column.push(points.before);
-  }
-  for (const { at, value, min, max, last } of points.numbers) {
-    if (at - before > gap) {
-      times.push(before + offset + 1);
-      for (const column of columns) column.push(null);
-    }
+  for (const { at, value, min, max } of points.numbers) {
+    if (at - before > gap) addRow(table, before + offset + 1, null);
     before = at;
-    times.push(at + offset);
-    // The mean of an interval lasts no longer than that.
-    columns[0]?.push(isStepped ? last : value);
-    columns[1]?.push(min);
-    columns[2]?.push(max);
+    addRow(table, at + offset, value, [min, max]);
   }
-  const last = points.numbers.at(-1)?.last ?? points.before;
-  if (isStepped && last !== null && until > (times.at(-1) ?? Number.NEGATIVE_INFINITY)) {
-    times.push(until);
-    for (const column of columns) column.push(last);
+}
+
+/**
+ * A line with steps begins with the value before its points, and its last value lasts until `until`. An interval has its last
+ * value in its middle: its mean, and its band, last no longer than the interval.
+ */
+function addSteps(table: Table, { points, shift }: PlotLine, { from, until }: ShownPart): void {
+  const { numbers, step } = points;
+  const [first] = numbers;
+  let last = points.before;
+  if (last !== null && from < (first === undefined ? until : first.at + shift + step / 2)) addRow(table, from, last);
+  /** The end of the last interval if it has a band. */
+  let bandEnd = Number.POSITIVE_INFINITY;
+  for (const { at, last: value, min, max } of numbers) {
+    if (bandEnd < at + shift) addRow(table, bandEnd, last);
+    addRow(table, at + shift + step / 2, value, [min, max]);
+    last = value;
+    bandEnd = min !== max && table[2] !== undefined ? at + shift + step : Number.POSITIVE_INFINITY;
   }
-  return [times, ...columns];
+  if (last === null || until <= (table[0].at(-1) ?? Number.NEGATIVE_INFINITY)) return;
+  if (bandEnd < until) addRow(table, bandEnd, last);
+  addRow(table, until, last);
 }
 
 /** Columns of the lines in their order: the values, and with a band the lowest and the highest ones. */

@@ -53,19 +53,40 @@ it('a point without neighbours is found, also among the times of other lines', (
 });
 
 it('a line with steps has no gaps, begins with the value before it, and lasts until now', () => {
-  const steps = line({ isStepped: true }, 60, [60, 10], [120, 11], [6_000, 12, 1]);
+  const steps = line({ isStepped: true }, 60, [60, 10], [120, 11, 1], [180, 14], [6_000, 12, 1]);
   const numbers = steps.points.numbers.map((one) => ({ ...one, last: one.max }));
   const from = { ...steps, points: { ...steps.points, numbers, before: 9 } };
   expect(alignedData([from], { from: 30, until: 9_000 })).toEqual([
-    [30, 90, 150, 6_030, 9_000],
-    [9, 10, 11, 13, 13],
-    [9, 10, 11, 11, 13],
-    [9, 10, 11, 13, 13],
+    [30, 90, 150, 210, 6_030, 6_060, 9_000],
+    [9, 10, 12, 14, 13, 13, 13],
+    [9, 10, 10, 14, 11, 13, 13],
+    [9, 10, 12, 14, 13, 13, 13],
   ]);
   const none = { ...from, points: { ...from.points, numbers: [] } };
   expect(alignedData([none], { from: 30, until: 9_000 })).toEqual([
     [30, 9_000],
     [9, 9],
   ]);
-  expect(alignedData([steps], { from: 100, until: 150 })[0]).toEqual([90, 150, 6_030]);
+  expect(alignedData([steps], { from: 100, until: 210 })[0]).toEqual([90, 150, 210, 6_030]);
+});
+
+it('the band of an interval of a line with steps ends with the interval', () => {
+  const steps = line({ isStepped: true }, 60, [0, 12, 1], [600, 12]);
+  const band = (until: number) => alignedData([steps], { from: 0, until });
+  expect(band(700)).toEqual([
+    [30, 60, 630, 700],
+    [12, 12, 12, 12],
+    [11, 12, 12, 12],
+    [13, 12, 12, 12],
+  ]);
+  const open = { ...steps, points: { ...steps.points, numbers: steps.points.numbers.slice(0, 1) } };
+  expect(alignedData([open], { from: 0, until: 50 })).toEqual([
+    ...[
+      [30, 50],
+      [12, 12],
+      [11, 12],
+      [13, 12],
+    ],
+  ]);
+  expect(alignedData([{ ...open, isCompared: true }], { from: 0, until: 500 })[0]).toEqual([30, 500]);
 });
