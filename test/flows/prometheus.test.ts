@@ -58,7 +58,7 @@ beforeAll(async () => {
   await owner.get('/v1/devices/00000000-0000-7000-8000-000000000000');
   await at.api('nonsense').get('/v1/devices');
   // Their first requests load the edges of GraphQL and MCP, whose collections are reported from then on.
-  for (const path of ['/graphql', '/mcp']) await owner.post(path, {});
+  for (const path of ['/graphql', '/mcp']) await fetch(at.url + path, { method: 'POST' });
   await device.close();
   theirs = [owner.tenantId, owner.userId, owner.homeId, registered.device_id, requested.body.command_id];
   seen = (await at.api(METRICS_TOKEN).get('/metrics')).body;
