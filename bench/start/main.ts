@@ -13,7 +13,7 @@ import { memoryOf } from '../support/process-memory.ts';
 import { type Deployment, makeDeployment } from '../support/service.ts';
 
 /** Seconds; the service runs from a checkout, whose types are removed when they are not cached. */
-const READY_AT_MOST_S = 3;
+const READY_AT_MOST_S = 2;
 /** MiB. */
 const RESIDENT_AT_MOST = { embedded: 350, postgres: 150 };
 /** V8 returns the memory of the start in this time. */
