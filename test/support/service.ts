@@ -8,7 +8,6 @@ import type { FixedRates } from '../../src/edges/shared/rate-limiter.ts';
 import { issueToken, type Service, type StartOptions, start } from '../../src/main.ts';
 import type { Services } from '../../src/operations/operation.ts';
 import { type TestClock, testClock } from './clock.ts';
-import { httpRequest } from './http-request.ts';
 import { copyPglite } from './pglite.ts';
 import { type FreshDatabase, freshDatabase } from './store.ts';
 import { record } from './traffic.ts';
@@ -165,9 +164,10 @@ export function makeApiClient(url: string, token: string): ApiClient {
       ...more,
     };
     const sent = typeof body === 'string' ? body : JSON.stringify(body);
-    const answer = await httpRequest(url + path, method, headers, sent);
-    record({ method, path, headers, body: sent }, answer);
-    const { status, text } = answer;
+    const answer = await fetch(url + path, { method, headers, ...(sent === undefined ? {} : { body: sent }) });
+    const { status } = answer;
+    const text = await answer.text();
+    record({ method, path, headers, body: sent }, { status, headers: answer.headers, text });
     const isJson = /json/.test(answer.headers.get('content-type') ?? '');
     return { status, body: isJson && text !== '' ? JSON.parse(text) : text, headers: answer.headers };
   };
