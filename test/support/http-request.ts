@@ -1,9 +1,7 @@
-import * as http from 'node:http';
-import * as https from 'node:https';
+import { Agent, request } from 'node:http';
 
-/** They keep connections open for the next request; an idle one does not keep the process running. */
-const plain = new http.Agent({ keepAlive: true });
-const secure = new https.Agent({ keepAlive: true });
+/** Keeps connections open for the next request; an idle one does not keep the process running. */
+const agent = new Agent({ keepAlive: true });
 const defaults = { accept: '*/*', 'user-agent': 'node' };
 
 export interface HttpResponse {
@@ -13,7 +11,7 @@ export interface HttpResponse {
 }
 
 /**
- * Sends a request and reads the whole response. For clients of tests, which send many requests: `fetch` needs more than
+ * Sends a request and reads the whole response. For suites that send many requests within their process: `fetch` needs more than
  * twice the processor time. Does not follow redirects.
  */
 export function httpRequest(
@@ -26,8 +24,7 @@ export function httpRequest(
   const bytes = typeof body === 'string' ? Buffer.from(body) : body;
   const length = bytes === undefined ? {} : { 'content-length': bytes.length };
   return new Promise((resolve, reject) => {
-    const options = { method, headers: { ...defaults, ...length, ...headers } };
-    const receive = (response: http.IncomingMessage): void => {
+    const sent = request(url, { method, agent, headers: { ...defaults, ...length, ...headers } }, (response) => {
       let text = '';
       response.setEncoding('utf8');
       response.on('data', (chunk: string) => {
@@ -35,10 +32,7 @@ export function httpRequest(
       });
       response.on('error', reject);
       response.on('end', () => resolve({ status: response.statusCode ?? 0, headers: headersOf(response), text }));
-    };
-    const sent = url.startsWith('https:')
-      ? https.request(url, { ...options, agent: secure }, receive)
-      : http.request(url, { ...options, agent: plain }, receive);
+    });
     sent.on('error', reject);
     sent.end(bytes);
   });

@@ -6,7 +6,6 @@ import { type Build, currentBuild } from './builds.ts';
 import { eventually } from './clock.ts';
 import type { CrashPoint } from './crashing-store.ts';
 import type { Deployment } from './deployment.ts';
-import { httpRequest } from './http-request.ts';
 import { nodeEnv, nodeFlags } from './node-flags.ts';
 import { freePort } from './programs.ts';
 import type { ApiClient } from './service.ts';
@@ -76,7 +75,7 @@ export function serve(
     const early = exited.then(({ code, signal, stderr }) => {
       throw new Error(`the service ended (${signal ?? code}): ${stderr}`);
     });
-    await Promise.race([early, eventually(async () => (await httpRequest(url + path, 'GET')).status === 200)]);
+    await Promise.race([early, eventually(async () => (await fetch(url + path)).ok)]);
   };
   return {
     pid: child.pid ?? 0,
