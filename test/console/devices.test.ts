@@ -277,6 +277,35 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await close();
   });
 
+  it('show an update that arrives before an older answer', async () => {
+    const registered = await register(owner, { device_type: 'smart_light', name: 'Late light' });
+    const path = `/v1/devices/${registered.device_id}`;
+    const speaker = await connectRawDevice(at, registered);
+    await speaker.send('state', { state: { brightness: 40 } }, { sequence: 1 });
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    const brightness = page.getByRole('row', { name: /^brightness/ });
+    let requests = 0;
+    // The second request is sent when the stream is live.
+    await page.route(
+      ({ pathname }) => pathname === path,
+      async (route) => {
+        requests += 1;
+        if (requests !== 2) return route.continue();
+        await owner.patch(path, { name: 'Renamed light' });
+        const response = await route.fetch();
+        await speaker.send('state', { state: { brightness: 70 } }, { sequence: 2 });
+        await brightness.getByText('70 %', { exact: true }).waitFor();
+        await route.fulfill({ response });
+      },
+    );
+    await open(`/devices/${registered.device_id}`);
+    await page.getByRole('heading', { name: 'Renamed light' }).waitFor();
+    expect(await brightness.getByText('70 %', { exact: true }).count()).toBe(1);
+    expect(browserErrors()).toEqual([]);
+    speaker.mqtt.end(true);
+    await close();
+  });
+
   it('show values with the units of their manifest', async () => {
     const registered = await register(owner, { device_type: 'aquarium_pump', name: 'Pump' });
     const paramSchema = {

@@ -2,6 +2,7 @@ import { type InfiniteData, type QueryClient, useInfiniteQuery } from '@tanstack
 import { useEffect, useMemo, useRef } from 'react';
 import { requestJson } from './client.ts';
 import type { Problem } from './problem.ts';
+import { applyUpdate } from './stream-update.ts';
 
 // Paged lists with infinite scrolling: the next page is requested at the end of the last one.
 
@@ -80,5 +81,5 @@ export function usePagedQuery<Page extends { next_cursor: string | null }, Row>(
 
 /** Updates cached pages in place, from a stream message. */
 export function updatePages<Page>(queries: QueryClient, path: string, change: (page: Page) => Page): void {
-  queries.setQueryData<InfiniteData<Page>>(keyOf(path), (data) => data && { ...data, pages: data.pages.map(change) });
+  applyUpdate<InfiniteData<Page>>(queries, keyOf(path), (data) => ({ ...data, pages: data.pages.map(change) }));
 }

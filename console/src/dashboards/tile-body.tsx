@@ -7,6 +7,7 @@ import type { getDevice, listDevices } from '../../../src/operations/devices/dev
 import type { getRoom } from '../../../src/operations/homes/homes.ts';
 import type { ConfirmationListBody, ResponseBody } from '../api/answer-types.ts';
 import { FALLBACK_MS, invalidatePaths, useGet } from '../api/queries.ts';
+import { applyUpdate } from '../api/stream-update.ts';
 import { useBatchedRefetch } from '../api/use-batched-refetch.ts';
 import { propertyLabel } from '../charts/use-series-info.ts';
 import { deviceHref, deviceNameOf } from '../devices/device-name.tsx';
@@ -111,11 +112,10 @@ function useRoomDevices({ home_id, room_id }: TileOf<'room'>, enabled: boolean):
     enabled: ids.length > 0,
     onMessage(message) {
       const { device_id: id, online } = message as { device_id: string; online: boolean };
-      queries.setQueryData<DeviceList>(
-        [path],
-        (before) =>
-          before && { ...before, devices: before.devices.map((one) => (one.id === id ? { ...one, online } : one)) },
-      );
+      applyUpdate<DeviceList>(queries, [path], (before) => ({
+        ...before,
+        devices: before.devices.map((one) => (one.id === id ? { ...one, online } : one)),
+      }));
     },
     onOpen: () => void invalidatePaths(queries, [path]),
   });

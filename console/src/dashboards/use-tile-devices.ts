@@ -2,6 +2,8 @@ import { useQueryClient } from '@tanstack/react-query';
 import type { getDevice } from '../../../src/operations/devices/devices.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { invalidateWhere } from '../api/queries.ts';
+import { applyUpdate } from '../api/stream-update.ts';
+import { lastSeenAfter } from '../devices/use-device-updates.ts';
 import { useStream } from '../live/use-stream.ts';
 import type { Tile } from './dashboard-types.ts';
 
@@ -33,7 +35,7 @@ const NO_TELEMETRY: Telemetry = {
 /** What an update changes of a device. */
 export function changesOf(update: Exclude<Update, { type: 'command_update' }>, device: Device): Partial<Device> {
   if (update.type === 'presence_update') return { online: update.online };
-  const last_seen = new Date(update.timestamp).toISOString();
+  const last_seen = lastSeenAfter(device, update.timestamp);
   if (update.type === 'state_update') return { state: update.state, last_seen };
   const { type: _, device_id: __, timestamp: ___, battery = device.battery, ...reported } = update;
   return { last_seen, battery, telemetry: { ...(device.telemetry ?? NO_TELEMETRY), ...reported } };
@@ -53,10 +55,10 @@ export function useTileDevices(tiles: readonly Tile[], { enabled }: { enabled: b
     onMessage(message) {
       const update = message as Update;
       if (update.type === 'command_update') return;
-      queries.setQueryData<DeviceBody>(
-        [PATH + update.device_id],
-        (before) => before && { ...before, device: { ...before.device, ...changesOf(update, before.device) } },
-      );
+      applyUpdate<DeviceBody>(queries, [PATH + update.device_id], (before) => ({
+        ...before,
+        device: { ...before.device, ...changesOf(update, before.device) },
+      }));
     },
     onOpen: () => void invalidateWhere(queries, (path) => ids.some((id) => path === PATH + id)),
   });

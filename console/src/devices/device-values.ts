@@ -3,6 +3,7 @@ import { useCallback, useEffect, useMemo } from 'react';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import { requestJson } from '../api/client.ts';
 import type { Problem } from '../api/problem.ts';
+import { applyUpdate } from '../api/stream-update.ts';
 
 /** The members of a device that `GET /v1/devices` does not return. */
 export interface DeviceValues {
@@ -88,7 +89,7 @@ export function useDeviceValues(filterText: string, count: number): LoadedValues
   }, [mustLoad, fetchNextPage]);
   const setStates = useCallback(
     (states: ReadonlyMap<string, JsonObject>): void => {
-      queries.setQueryData<InfiniteData<Page>>(key, (before) => before && withStates(before, states));
+      applyUpdate<InfiniteData<Page>>(queries, key, (before) => withStates(before, states));
     },
     [queries, key],
   );

@@ -19,6 +19,7 @@ import { type LoadedValues, useDeviceValues, VALUES_KEY } from './device-values.
 import { HomesNavigation } from './homes-navigation.tsx';
 import { TagFilters } from './tag-filter.tsx';
 import type { ListedDevice } from './use-all-devices.ts';
+import { lastSeenAfter } from './use-device-updates.ts';
 import './list.css';
 
 export type DeviceListPage = ResponseBody<typeof listDevices>;
@@ -173,7 +174,7 @@ function useLiveDevices(path: string, reload: () => void, setStates: LoadedValue
 const withPresence = (device: ListedDevice, update: Presence | undefined): ListedDevice =>
   update === undefined
     ? device
-    : { ...device, online: update.online, last_seen: new Date(update.timestamp).toISOString() };
+    : { ...device, online: update.online, last_seen: lastSeenAfter(device, update.timestamp) };
 
 const presences = [
   [null, 'All'],

@@ -4,6 +4,7 @@ import type { getDeviceActivity } from '../../../src/operations/devices/device-a
 import type { getDevice } from '../../../src/operations/devices/devices.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { invalidatePaths } from '../api/queries.ts';
+import { applyUpdate } from '../api/stream-update.ts';
 import { useStream } from '../live/use-stream.ts';
 
 type Device = ResponseBody<typeof getDevice>['device'];
@@ -16,6 +17,12 @@ type DeviceUpdate =
 
 /** Refetches are batched over this time, so that many reports cause one request. */
 const BATCH_MS = 500;
+
+/** A report is a sign of life; a later one may be known already. */
+export function lastSeenAfter({ last_seen: known }: Pick<Device, 'last_seen'>, reportedAt: number): string {
+  const reported = new Date(reportedAt).toISOString();
+  return known === null || reported > known ? reported : known;
+}
 
 /** Keeps the cached data of a device up to date while its page is open. */
 export function useDeviceUpdates(id: string): void {
@@ -30,27 +37,20 @@ export function useDeviceUpdates(id: string): void {
     [],
   );
   const path = `/v1/devices/${id}`;
-  const change = (changes: Partial<Device>): void => {
-    queries.setQueryData<ResponseBody<typeof getDevice>>(
-      [path],
-      (before) => before && { ...before, device: { ...before.device, ...changes } },
-    );
-  };
-  /** A report is a sign of life; a later one may be known already. */
-  const lastSeen = (at: number): string => {
-    const known = queries.getQueryData<ResponseBody<typeof getDevice>>([path])?.device.last_seen ?? '';
-    const reported = new Date(at).toISOString();
-    return reported > known ? reported : known;
+  const change = (changesOf: (device: Device) => Partial<Device>): void => {
+    applyUpdate<ResponseBody<typeof getDevice>>(queries, [path], (before) => ({
+      ...before,
+      device: { ...before.device, ...changesOf(before.device) },
+    }));
   };
   /** Sets the report time of changed properties; the times of unchanged ones follow with the refetch. */
   const updateReportTimes = (state: State, at: number): void => {
     const before = queries.getQueryData<ResponseBody<typeof getDevice>>([path])?.device.state ?? {};
     const changed = Object.keys(state).filter((name) => JSON.stringify(state[name]) !== JSON.stringify(before[name]));
     const times = Object.fromEntries(changed.map((name) => [name, new Date(at).toISOString()]));
-    queries.setQueryData<ResponseBody<typeof getDeviceActivity>>(
-      [`${path}/activity`],
-      (known) => known && { activity: { ...known.activity, properties: { ...known.activity.properties, ...times } } },
-    );
+    applyUpdate<ResponseBody<typeof getDeviceActivity>>(queries, [`${path}/activity`], ({ activity }) => ({
+      activity: { ...activity, properties: { ...activity.properties, ...times } },
+    }));
   };
   const refetchSoon = (...paths: string[]): void => {
     if (stale.current.size === 0) {
@@ -69,10 +69,10 @@ export function useDeviceUpdates(id: string): void {
       const update = message as DeviceUpdate;
       if (update.type === 'state_update') {
         updateReportTimes(update.state, update.timestamp);
-        change({ state: update.state, last_seen: lastSeen(update.timestamp) });
+        change((device) => ({ state: update.state, last_seen: lastSeenAfter(device, update.timestamp) }));
         refetchSoon(`${path}/activity`);
       } else if (update.type === 'presence_update') {
-        change({ online: update.online });
+        change(() => ({ online: update.online }));
         refetchSoon(path);
       } else if (update.type === 'telemetry_update') refetchSoon(path);
       else refetchSoon(`/v1/device/${id}/commands`, `/v1/commands/${update.command_id}`, `${path}/activity`);

@@ -2,9 +2,13 @@ import { expect, it } from 'vitest';
 import { changesOf } from '../../../console/src/dashboards/use-tile-devices.ts';
 import { deviceValueAt } from '../../../console/src/devices/telemetry.tsx';
 
-const device = { state: { on: true }, battery: 70, telemetry: null, online: true } as unknown as Parameters<
-  typeof changesOf
->[1];
+const device = {
+  state: { on: true },
+  battery: 70,
+  telemetry: null,
+  online: true,
+  last_seen: null,
+} as unknown as Parameters<typeof changesOf>[1];
 const heartbeat = { type: 'telemetry_update', device_id: 'a', timestamp: Date.UTC(2026, 2, 1) } as const;
 
 it('a heartbeat changes the telemetry that it has, and when the device was last seen', () => {
@@ -31,5 +35,9 @@ it('other updates change the state or the presence alone', () => {
   const state = { on: false };
   expect(changesOf({ type: 'state_update', device_id: 'a', state, timestamp: 0 }, device)).toEqual({
     ...{ state, last_seen: '1970-01-01T00:00:00.000Z' },
+  });
+  const later = { ...device, last_seen: '2026-03-01T00:00:00.000Z' };
+  expect(changesOf({ type: 'state_update', device_id: 'a', state, timestamp: 0 }, later)).toEqual({
+    ...{ state, last_seen: later.last_seen },
   });
 });
