@@ -124,7 +124,7 @@ describe.runIf(inject('postgresUrl'))('a database outage', () => {
       await Promise.all(sessions);
       expect(performance.now() - gone).toBeGreaterThan(0.9 * DEVICES_WAIT_MS);
       line.restore();
-      await crowd.waitForProgress();
+      await crowd.waitForProgress(2, inject('pollMs') - Math.round(performance.now() - gone));
       await eventually(async () => (await at.api('').get('/health/ready')).status === 200);
     },
   );

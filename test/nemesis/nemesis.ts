@@ -200,7 +200,9 @@ export class Nemesis {
     const caller = (token: string) => withRepeatedReads(cluster.clientOf(token));
     const owner = await repeated(() => newOwner(cluster.deployment, caller, `owner-${randomUUID()}`));
     const nodes: NodeClients = () => cluster.places.map((place) => cluster.nodeClient(place, owner.token));
-    const load = new Workload(owner, { device: deviceOptions, criticalMs: CRITICAL_MS, paceMs: PACE_MS });
+    const load = new Workload(owner, {
+      ...{ device: deviceOptions, criticalMs: CRITICAL_MS, paceMs: PACE_MS, withinMs: PROGRESS_MS },
+    });
     const counter = await repeated(() => load.addDevice());
     await repeated(() => load.addDevice({ critical: true }));
     this.#workloads.push(load);

@@ -44,6 +44,13 @@ export async function eventually<T>(check: () => T | Promise<T>, withinMs = inje
   }
 }
 
+/** The outcome of `work`; rejects after `withinMs` of real time, with a text that names what was waited for. */
+export async function within<T>(work: Promise<T>, what: () => string, withinMs: number): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(new Error(`not within ${withinMs} ms: ${what()}`)), withinMs);
+  return Promise.race([work, late.promise]).finally(() => clearTimeout(timer));
+}
+
 /**
  * Runs several turns of the event loop, so that everything that is ready in this process is done, including data in
  * loopback sockets. Used to assert that nothing happens: unlike a pause, it does not depend on speed.

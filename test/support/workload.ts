@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, inject } from 'vitest';
 import type { Device, DeviceOptions } from '../../src/device/device.ts';
-import { eventually } from './clock.ts';
+import { eventually, within } from './clock.ts';
 import { connect, register } from './device.ts';
 import type { ApiClient, ApiResponse } from './service.ts';
 
@@ -34,11 +34,28 @@ interface Counter {
   /** True for critical commands, which may be received at most once. */
   critical: boolean;
   commands: Sent[];
+  /** What the device and its caller wait for, for errors. */
+  waits: { device: string; caller: string };
 }
 
 /** Commands that were not executed, or whose outcome was not acknowledged. */
 const openCommands = ({ commands, done, device, critical }: Counter): number =>
   critical ? 0 : commands.length - done.size + device.waiting;
+
+/** What a device and its caller have done, and what they wait for. */
+const progressOf = ({ id, device, acknowledged, critical, commands, waits }: Counter): string =>
+  [
+    `${critical ? 'lock' : 'light'} ${id} is ${device.online ? 'online' : 'offline'}`,
+    `${device.waiting} of its messages are unacknowledged`,
+    `it waits for ${waits.device} after ${acknowledged} reports`,
+    `its caller waits for ${waits.caller} after ${commands.length} commands`,
+  ].join(', ');
+
+/** True, or an error that names what these devices wait for. */
+function isNone(waiting: readonly Counter[]): true {
+  if (waiting.length > 0) throw new Error(waiting.map(progressOf).join('; '));
+  return true;
+}
 
 /**
  * A request is repeated as soon as its connection has broken, at another node if need be; the owner of its shard may not
@@ -60,6 +77,8 @@ interface WorkloadOptions {
   partsOfHistory?: boolean;
   /** Pause of a device between two reports, and of its caller between two commands. */
   paceMs?: number;
+  /** Time limit of each wait; default: that of polls. */
+  withinMs?: number;
 }
 
 /**
@@ -73,12 +92,15 @@ export class Workload {
   readonly refused = new Map<string, number>();
   readonly #owner: Owner;
   readonly #options: WorkloadOptions;
+  readonly #withinMs: number;
   readonly #running: Promise<void>[] = [];
   #stopped = false;
+  #closed = false;
 
   constructor(owner: Owner, options: WorkloadOptions = {}) {
     this.#owner = owner;
     this.#options = options;
+    this.#withinMs = options.withinMs ?? inject('pollMs');
   }
 
   /** Adds a light, or with `critical` a lock, and a caller that commands it. */
@@ -95,23 +117,25 @@ export class Workload {
     const commands = { set_brightness: handle, unlock: handle };
     const device = await connect(registered, { ...this.#options.device, commands });
     device.on('command', ({ command_id: id }) => received.set(id, (received.get(id) ?? 0) + 1));
-    const counter = { id: registered.device_id, device, acknowledged: 0, received, done, critical, commands: [] };
+    const counter: Counter = {
+      ...{ id: registered.device_id, device, acknowledged: 0, received, done, critical, commands: [] },
+      waits: { device: 'its first report', caller: 'its first request' },
+    };
     this.counters.push(counter);
     this.#running.push(this.#reportCounter(counter), this.#sendCommands(counter));
     return counter;
   }
 
   /** Resolves when every device and every caller has had `times` more acknowledgements or responses. */
-  async waitForProgress(times = 2, withinMs = inject('pollMs')): Promise<void> {
+  async waitForProgress(times = 2, withinMs = this.#withinMs): Promise<void> {
     const before = this.counters.map(({ acknowledged, commands }) => [acknowledged, commands.length] as const);
-    await eventually(
-      () =>
-        this.counters.every(({ acknowledged, commands }, n) => {
-          const [reports, answers] = before[n] ?? [0, 0];
-          return acknowledged >= reports + times && commands.length >= answers + times;
-        }),
-      withinMs,
-    );
+    await eventually(() => {
+      const waiting = this.counters.filter(({ acknowledged, commands }, n) => {
+        const [reports, answers] = before[n] ?? [0, 0];
+        return acknowledged < reports + times || commands.length < answers + times;
+      });
+      return isNone(waiting);
+    }, withinMs);
   }
 
   /** Stops, waits for outstanding requests, and compares. */
@@ -119,7 +143,7 @@ export class Workload {
     await this.stop();
     for (const counter of this.counters) {
       const { id, acknowledged, commands, received, done, critical } = counter;
-      const { device } = (await this.#owner.get(`/v1/devices/${id}`)).body;
+      const { device } = (await this.#get(`/v1/devices/${id}`)).body;
       expect({ n: device.state.n, stateVersion: device.state_version }).toEqual({
         n: acknowledged,
         stateVersion: acknowledged,
@@ -137,7 +161,8 @@ export class Workload {
         if (critical) expect(received.get(commandId) ?? 0).toBeLessThanOrEqual(1);
       }
       for (const { key, path, body, answer } of commands.slice(-2)) {
-        const again = await this.#owner.post(path, body, { 'idempotency-key': key });
+        const repeated = this.#owner.post(path, body, { 'idempotency-key': key });
+        const again = await within(repeated, () => `the response to a repeated POST ${path}`, this.#withinMs);
         expect(again.body).toEqual(answer);
       }
     }
@@ -145,28 +170,48 @@ export class Workload {
 
   async stop(): Promise<void> {
     this.#stopped = true;
-    await Promise.all(this.#running);
-    await eventually(() => this.counters.every(({ device }) => device.online && device.waiting === 0));
+    // Together within one time limit, so that the one of the test does not end them without an error.
+    const until = performance.now() + this.#withinMs;
+    const remainingMs = () => Math.max(0, Math.round(until - performance.now()));
+    await this.#ended();
+    await eventually(
+      () => isNone(this.counters.filter(({ device }) => !device.online || device.waiting > 0)),
+      remainingMs(),
+    );
     const open = ['dispatched', 'acknowledged', 'in_progress'];
     for (const { id } of this.counters) {
       await eventually(async () => {
-        const statuses = await this.#commandStatuses(id);
-        return ![...statuses.values()].some((status) => open.includes(status));
-      });
+        const statuses = [...(await this.#commandStatuses(id))].filter(([, status]) => open.includes(status));
+        if (statuses.length > 0) throw new Error(`commands of device ${id} have no outcome: ${statuses.join('; ')}`);
+        return true;
+      }, remainingMs());
     }
   }
 
   async close(): Promise<void> {
     this.#stopped = true;
-    await Promise.all(this.counters.map(({ device }) => device.close(0)));
-    await Promise.all(this.#running);
+    this.#closed = true;
+    const closed = Promise.all(this.counters.map(({ device }) => device.close(0)));
+    await within(closed, () => 'the end of the connections of all devices', this.#withinMs);
+    await this.#ended();
+  }
+
+  /** Resolves when no report and no request is outstanding. */
+  async #ended(): Promise<void> {
+    await within(Promise.all(this.#running), () => this.counters.map(progressOf).join('; '), this.#withinMs);
+  }
+
+  #get(path: string): Promise<ApiResponse> {
+    return within(this.#owner.get(path), () => `the response to GET ${path}`, this.#withinMs);
   }
 
   async #reportCounter(counter: Counter): Promise<void> {
     for (let n = 1; !this.#stopped; n += 1) {
+      counter.waits.device = `the acknowledgement of ${n}`;
       // False: the device was closed.
       if (!(await counter.device.report({ n }))) return;
       counter.acknowledged = n;
+      counter.waits.device = 'its next report';
       await pause(this.#options.paceMs ?? PACE_MS);
     }
   }
@@ -174,40 +219,49 @@ export class Workload {
   async #sendCommands(counter: Counter): Promise<void> {
     const path = `/v1/device/${counter.id}/command`;
     for (let n = 0; !this.#stopped; n += 1) {
+      counter.waits.caller = `outcomes of its commands, of which ${MAX_OPEN} have none`;
       while (openCommands(counter) >= MAX_OPEN && !this.#stopped) await pause(PACE_MS);
       if (!counter.critical) {
         await this.#send(counter, path, { action: 'set_brightness', params: { level: n % 100 }, ...KEPT });
       } else {
-        const token = await this.#dryRunToken(path);
+        const token = await this.#dryRunToken(counter, path);
         if (token) await this.#send(counter, `${path}/confirm`, { dry_run_token: token });
       }
       await pause(this.#options.paceMs ?? PACE_MS);
     }
   }
 
-  async #dryRunToken(path: string): Promise<string | null> {
-    const { answer } = await this.#sendUntilAnswered(path, { action: 'unlock', timeout_s: 5 }, 409);
+  async #dryRunToken(counter: Counter, path: string): Promise<string | null> {
+    const { answer } = await this.#sendUntilAnswered(counter, path, { action: 'unlock', timeout_s: 5 }, 409);
     return answer?.body.dry_run_token ?? null;
   }
 
   async #send(counter: Counter, path: string, body: object): Promise<void> {
-    const { key, answer } = await this.#sendUntilAnswered(path, body, 202);
+    const { key, answer } = await this.#sendUntilAnswered(counter, path, body, 202);
     if (answer) counter.commands.push({ commandId: answer.body.command_id, key, path, body, answer: answer.body });
   }
 
   /** Repeats the request with one key until the response has `status`; null if the workload is closed first. */
   async #sendUntilAnswered(
+    { waits }: Counter,
     path: string,
     body: object,
     status: number,
   ): Promise<{ key: string; answer: ApiResponse | null }> {
     const key = randomUUID();
-    for (;;) {
+    let previous = '';
+    for (let attempt = 1; ; attempt += 1) {
+      waits.caller = `${status} to attempt ${attempt} of POST ${path}${previous}`;
       const answer = await this.#owner.post(path, body, { 'idempotency-key': key }).catch(() => null);
-      if (answer?.status === status && answer.body.command_id) return { key, answer };
+      if (answer?.status === status && answer.body.command_id) {
+        waits.caller = 'its next request';
+        return { key, answer };
+      }
       const outcome = outcomeOf(answer);
       this.refused.set(outcome, (this.refused.get(outcome) ?? 0) + 1);
-      if (this.#stopped && answer === null) return { key, answer: null };
+      const why = answer?.body.detail ?? answer?.body.reason;
+      previous = ` (the last one: ${outcome}${why === undefined ? '' : `, ${why}`})`;
+      if (this.#closed) return { key, answer: null };
       await pause(PACE_MS);
     }
   }
@@ -217,7 +271,7 @@ export class Workload {
     const numbers: number[] = [];
     for (let from: string | null = ''; from !== null; ) {
       const query = new URLSearchParams({ property: 'n', step: 'raw', ...(from !== '' && { from }) });
-      const { history } = (await this.#owner.get(`/v1/devices/${deviceId}/history?${query}`)).body;
+      const { history } = (await this.#get(`/v1/devices/${deviceId}/history?${query}`)).body;
       for (const { value } of history.samples) numbers.push(value);
       from = history.next_from;
     }
@@ -229,7 +283,7 @@ export class Workload {
     const statuses = new Map<string, string>();
     for (let cursor: string | null = ''; cursor !== null; ) {
       const query = `limit=${PAGE}${cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`}`;
-      const { body } = await this.#owner.get(`/v1/device/${deviceId}/commands?${query}`);
+      const { body } = await this.#get(`/v1/device/${deviceId}/commands?${query}`);
       for (const { id, status } of body.commands) if (status !== 'awaiting_confirmation') statuses.set(id, status);
       cursor = body.next_cursor;
     }
