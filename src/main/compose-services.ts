@@ -58,7 +58,7 @@ export async function composeServices(config: Config, core: Core, later: LaterPa
   const usesSubKeys = () => !core.contracts.ids.includes(SUB_KEYS_MIGRATION);
   const sealer = makeSealer(masterKeysOf(config.keys), usesSubKeys);
   const audit = composeAudit(core);
-  const sidecar = await makeSidecarRunner(config, { clock, lease, log, metrics, limits: limits.sidecar });
+  const sidecar = makeSidecarRunner(config, { clock, lease, log, metrics, limits: limits.sidecar });
   const services: Services = {
     ...makeSignInServices({
       cache,

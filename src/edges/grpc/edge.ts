@@ -48,44 +48,39 @@ export interface SidecarParts {
 }
 
 /**
- * The gRPC edge to the cognitive sidecar: the interface of the operations (`Sidecar`), and start and stop for `main`.
+ * The gRPC edge to the cognitive sidecar: the interface of the operations (`Sidecar`), and what `main` controls.
  */
 export interface SidecarEdge extends Sidecar, SizeReporter {
-  /** Connects, and reconnects until `close()`. */
-  open(parts: SidecarParts): void;
   /** Ends the back-off pause and dials. */
   retryNow(): void;
   close(): void;
 }
 
-/** Operations may use the edge before `open`; until then it does nothing. */
-export function makeSidecarEdge(): SidecarEdge {
-  let dialler: Dialler | null = null;
+/** Connects, and reconnects until `close()`. */
+export function openSidecarEdge(parts: SidecarParts): SidecarEdge {
+  const limits = { ...defaultSidecarLimits, ...parts.limits };
   let stream: SidecarStream | null = null;
+  const dialler = new Dialler({
+    address: parts.address,
+    token: () => parts.token?.() ?? null,
+    limits,
+    lease: parts.lease,
+    log: parts.log,
+    onConnectionChange: (connected) => parts.meter.streamChanged(connected ? 'taken' : 'lost'),
+    handleStream(call) {
+      const opened = new SidecarStream(call, parts, limits, () => {
+        if (stream === opened) stream = null;
+      });
+      stream = opened;
+      return opened;
+    },
+  });
   return {
-    connected: () => dialler?.connected() ?? false,
+    connected: () => dialler.connected(),
     sizes: () => stream?.sizes() ?? {},
     notify: (change) => stream?.forwardContextChange(change),
-    open(parts) {
-      const limits = { ...defaultSidecarLimits, ...parts.limits };
-      dialler = new Dialler({
-        address: parts.address,
-        token: () => parts.token?.() ?? null,
-        limits,
-        lease: parts.lease,
-        log: parts.log,
-        onConnectionChange: (connected) => parts.meter.streamChanged(connected ? 'taken' : 'lost'),
-        handleStream(call) {
-          const opened = new SidecarStream(call, parts, limits, () => {
-            if (stream === opened) stream = null;
-          });
-          stream = opened;
-          return opened;
-        },
-      });
-    },
-    retryNow: () => dialler?.retryNow(),
-    close: () => dialler?.close(),
+    retryNow: () => dialler.retryNow(),
+    close: () => dialler.close(),
   };
 }
 

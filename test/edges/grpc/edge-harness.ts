@@ -4,7 +4,7 @@ import { EventBus } from '../../../src/actors/event-bus.ts';
 import { automaticManifest } from '../../../src/domain/capability-registry.ts';
 import { type Lease, unlimitedLease } from '../../../src/domain/lease.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
-import { makeSidecarEdge, type SidecarEdge } from '../../../src/edges/grpc/edge.ts';
+import { openSidecarEdge, type SidecarEdge } from '../../../src/edges/grpc/edge.ts';
 import type { SidecarLimits } from '../../../src/edges/grpc/sidecar-limits.ts';
 import type { ContextParts } from '../../../src/machines/definition.ts';
 import type { ActorRef } from '../../../src/machines/outputs.ts';
@@ -40,8 +40,6 @@ export async function service(
 ): Promise<EdgeHarness> {
   const port = await freePort();
   const cognition = new MemoryCognition();
-  const edge = makeSidecarEdge();
-  cognition.notify = (change) => edge.notify(change);
   const lines: EdgeHarness['lines'] = [];
   const level = (name: string) => (fields: object, message: string) =>
     void lines.push({ level: name, fields, message });
@@ -50,7 +48,7 @@ export async function service(
   const counts = new Map<string, number>();
   const count = (what: string) => void counts.set(what, (counts.get(what) ?? 0) + 1);
   const homes = new Map<string, string | null>();
-  edge.open({
+  const edge = openSidecarEdge({
     address: () => `127.0.0.1:${port}`,
     cognition,
     services: {
@@ -74,6 +72,7 @@ export async function service(
     },
     limits: { backoff: { firstMs: 20, maxMs: 60 }, coalesceMs: 100, idleHomeIntervalMs: 20, ...limits },
   });
+  cognition.notify = (change) => edge.notify(change);
   onTestFinished(() => edge.close());
   const tenantId = newId();
   const homeId = newId();
