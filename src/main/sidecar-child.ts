@@ -1,6 +1,8 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
+import module from 'node:module';
+import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import type { Config } from '../config.ts';
@@ -38,8 +40,8 @@ const bundledEntry = (): string => {
 };
 
 /**
- * The reference sidecar as a child process of the service: started at once, and restarted with exponential backoff
- * whenever it exits or hangs.
+ * The reference sidecar as a child process of the service: started by the constructor, and restarted with exponential
+ * backoff whenever it exits or hangs.
  */
 export class SidecarChild {
   readonly #parts: ChildParts;
@@ -150,13 +152,24 @@ export class SidecarChild {
   }
 }
 
-/** The settings of the language model only: no key of the service, no address of its store. */
+/** No key of the service and no address of its store. */
 const environmentOf = ({ listen, preferredPort = 50_051, llm, level }: ChildParts): NodeJS.ProcessEnv => ({
   SIDECAR_ADDRESS: listen ?? `127.0.0.1:${preferredPort}`,
   ...(listen === null && { SIDECAR_PORT: 'preferred' }),
+  ...compileCache(),
   LOG_LEVEL: level,
   ...(llm && { LLM_BASE_URL: llm.baseUrl, LLM_MODEL: llm.model, ...(llm.apiKey && { LLM_API_KEY: llm.apiKey }) }),
 });
+
+/**
+ * Beside the cache of compiled modules of this process, if it has one: with it the program starts in half the time. Not the
+ * same cache, because V8 takes compiled code only with the flags with which it was compiled (src/cli/v8-flags.ts).
+ */
+function compileCache(): NodeJS.ProcessEnv {
+  const used = module.getCompileCacheDir();
+  // The folder of this version of Node.js is below the folder of the setting.
+  return used === undefined ? {} : { NODE_COMPILE_CACHE: join(dirname(used), 'sidecar') };
+}
 
 const MAX_LINE = 4_000;
 const levels = ['debug', 'info', 'warn', 'error'] as const;

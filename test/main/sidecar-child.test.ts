@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Log } from '../../src/domain/log.ts';
 import { type ChildParts, SidecarChild } from '../../src/main/sidecar-child.ts';
@@ -121,6 +122,8 @@ describe('the sidecar as a child process', () => {
     const {
       NODE_CHANNEL_FD: _,
       NODE_CHANNEL_SERIALIZATION_MODE: __,
+      // Where this process has a compile cache.
+      NODE_COMPILE_CACHE: ___,
       ...env
     } = JSON.parse(readFileSync(notified, 'utf8'));
     expect(env).toEqual({
@@ -131,6 +134,27 @@ describe('the sidecar as a child process', () => {
       LLM_API_KEY: 'k',
     });
   });
+
+  it.each([join(folder, 'compiled'), null])(
+    'has a cache of compiled modules beside that of the service: %s',
+    async (cache) => {
+      const module = new URL('../../src/main/sidecar-child.ts', import.meta.url).href;
+      const child = program('cache.mjs', `process.send({ listening: process.env.NODE_COMPILE_CACHE ?? 'none' });`);
+      const entry = program(
+        'cache-parent.mjs',
+        `import { SidecarChild } from ${JSON.stringify(module)};
+       const log = { debug() {}, info() {}, warn() {}, error() {} };
+       const entry = ${JSON.stringify(child)};
+       const child = new SidecarChild({ listen: null, llm: null, level: 'info', log, entry, onListening() {
+         process.stdout.write(child.address());
+         child.abort();
+       } });`,
+      );
+      const env = { PATH: process.env.PATH, ...(cache && { NODE_COMPILE_CACHE: cache }) };
+      const parent = spawn(process.execPath, [entry], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+      expect(await text(parent.stdout)).toBe(cache === null ? 'none' : join(cache, 'sidecar'));
+    },
+  );
 
   it('is restarted when it dies, with a growing pause', async () => {
     const entry = program('die.mjs', 'process.exit(3);');
