@@ -136,7 +136,7 @@ describe('the sidecar as a child process', () => {
   });
 
   it.each([join(folder, 'compiled'), null])(
-    'has a cache of compiled modules beside that of the service: %s',
+    'has a cache of compiled modules that is not the cache of the service: %s',
     async (cache) => {
       const module = new URL('../../src/main/sidecar-child.ts', import.meta.url).href;
       const child = program('cache.mjs', `process.send({ listening: process.env.NODE_COMPILE_CACHE ?? 'none' });`);

@@ -34,7 +34,7 @@ interface Counter {
   /** True for critical commands, which may be received at most once. */
   critical: boolean;
   commands: Sent[];
-  /** What the device and its caller wait for, for errors. */
+  /** The current waits of the device and of its caller, for errors. */
   waits: { device: string; caller: string };
 }
 
@@ -42,7 +42,7 @@ interface Counter {
 const openCommands = ({ commands, done, device, critical }: Counter): number =>
   critical ? 0 : commands.length - done.size + device.waiting;
 
-/** What a device and its caller have done, and what they wait for. */
+/** The progress of a device and its caller, and their current waits. */
 const progressOf = ({ id, device, acknowledged, critical, commands, waits }: Counter): string =>
   [
     `${critical ? 'lock' : 'light'} ${id} is ${device.online ? 'online' : 'offline'}`,
