@@ -68,6 +68,18 @@ describe('reports from before the registration', () => {
     expect(why.body.explanation).toMatchObject({ value: 9, value_before: 3, cause: { kind: 'import', certain: true } });
   });
 
+  it('are answered again to a retried request after the secret of the device was rotated', async () => {
+    const { device_id: id } = await register(owner);
+    const reports = [{ at: iso(at.clock.now() - DAY), state: { level: 1 } }];
+    const request = () => owner.post(`/v1/devices/${id}/history`, { reports }, { 'idempotency-key': 'import-once' });
+    const first = await request();
+    expect((await owner.post(`/v1/device/${id}/rotate-secret`, {})).status).toBe(200);
+    const again = await request();
+    expect([first.status, again.status, again.body]).toEqual([200, 200, first.body]);
+    const range = { property: 'level', from: iso(at.clock.now() - 2 * DAY), step: 'raw' };
+    expect((await read(id, range)).samples).toHaveLength(1);
+  });
+
   it('leave no samples of properties that the manifest leaves out, and all of others', async () => {
     const { device_id: id } = await register(owner);
     const properties = { noise: { history: 'off' }, level: { history: 'change' } };

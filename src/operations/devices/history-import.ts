@@ -61,7 +61,7 @@ export const importHistory = operation({
       ...{ from: iso(Math.min(...times)), to: iso(Math.max(...times)) },
     };
     const event = { type: 'history.import', at: now, by: caller.principal, reports } as const;
-    const reply = await sendToActor(services, found.value.ref, event, () => idempotent?.toRow({ body }, input.id));
+    const reply = await sendToActor(services, found.value.ref, event, () => idempotent?.toRow({ body }));
     return reply.ok ? done({ body }) : reply;
   },
 });
