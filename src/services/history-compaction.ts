@@ -198,7 +198,7 @@ export class HistoryCompaction {
 
   /**
    * The time before which the reports of all devices are compacted, whichever process compacts them, and the earliest day
-   * that is not merged. Reports that are being stored have a time shortly before the current one, and versions are not in the
+   * that is not merged, or of which reports of earlier days were imported that are not merged. Reports that are being stored have a time shortly before the current one, and versions are not in the
    * order of times.
    */
   async progress(): Promise<{ compactedBefore: EpochMs; openFrom: DayNumber | null }> {
@@ -209,9 +209,9 @@ export class HistoryCompaction {
       const { backlogs, next }: { backlogs: HistoryBacklog[]; next: Uuid | null } = await store.history.backlogs(
         ...[after, PAGE, 1],
       );
-      for (const { oldest, openFrom } of backlogs) {
+      for (const { oldest, expiresWith } of backlogs) {
         if (oldest !== null) before = Math.min(before, oldest);
-        if (openFrom !== null) earliest = Math.min(earliest ?? openFrom, openFrom);
+        if (expiresWith !== null) earliest = Math.min(earliest ?? expiresWith, expiresWith);
       }
       after = next;
     }

@@ -23,6 +23,8 @@ export interface HistoryBacklog {
   oldest: EpochMs | null;
   /** The earliest day whose segments are not merged; null if all are. */
   openFrom: DayNumber | null;
+  /** The day with whose samples those of `openFrom` expire: that of the import for a day before the registration. */
+  expiresWith: DayNumber | null;
 }
 
 /** The oldest reports of a device that are not compacted. */

@@ -1,3 +1,4 @@
+import { DAY_MS } from '../../domain/day.ts';
 import { shardInSql, shardOf } from '../../domain/shards.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type {
@@ -59,8 +60,9 @@ export const historyStore = (database: HistoryDatabase, fence: Fence | null): Hi
       const rows = await database.read<HistoryBacklog & { known: boolean }>({
         name: `history_backlogs${owned.suffix}`,
         text: `select d.id as "deviceId", d.tenant_id as "tenantId", d.deleted, p.device_id is not null as known,
-            p.open_from as "openFrom", t.rows::integer, t.oldest
-          from (select id, tenant_id, deleted from devices d where id > $1${owned.condition} order by id limit $2) as d
+            p.open_from as "openFrom", t.rows::integer, t.oldest, case when p.open_from::bigint * ${DAY_MS} < d.created_at
+              then greatest(p.open_from, p.imported_at / ${DAY_MS})::integer else p.open_from end as "expiresWith"
+          from (select id, tenant_id, deleted, created_at from devices d where id > $1${owned.condition} order by id limit $2) as d
           left join history_positions p on p.device_id = d.id
           cross join lateral (select count(*) as rows, min(at) as oldest from (
             select at from samples s where s.device_id = d.id and s.version > coalesce(p.version, 0)

@@ -83,6 +83,7 @@ eachStore('history of devices', (backend) => {
     const body = await encodeSegment([...device.seriesOf('level')]);
     const compacted = { deviceId, tenantId, from: version, to: rows.at(-1)?.version ?? 0 };
     await store().history.compact({ ...compacted, segments: [{ property: 'level', day, samples: 1, body }] });
+    expect((await compaction.progress()).openFrom).toBe(dayOf(START));
     await drop(dayOf(START));
     const read = () => device.buckets('level', day * DAY, (day + 1) * DAY, DAY);
     expect((await read()).buckets).toMatchObject([{ count: 1, last: 7 }]);

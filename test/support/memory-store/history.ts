@@ -91,7 +91,10 @@ export const historyStore = (session: Session): HistoryStore => ({
           const openFrom = position?.openFrom ?? null;
           if (tail.length === 0 && openFrom === null && !(deleted && position !== undefined)) return [];
           const oldest = tail.length === 0 ? null : Math.min(...tail.map(({ at }) => at));
-          return [{ deviceId: id, tenantId, deleted, openFrom, rows: tail.length, oldest }];
+          const isImported = openFrom !== null && openFrom * DAY_MS < registeredAt(tables, id);
+          const importedOn = Math.floor((position?.importedAt ?? 0) / DAY_MS);
+          const expiresWith = isImported ? Math.max(openFrom, importedOn) : openFrom;
+          return [{ deviceId: id, tenantId, deleted, openFrom, expiresWith, rows: tail.length, oldest }];
         });
         return { backlogs, next: page.length < limit ? null : (page.at(-1)?.ref.id ?? null) };
       },
