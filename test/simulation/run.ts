@@ -41,6 +41,7 @@ const RECOVERED_MS = 90_000;
 const LOOK_MS = 5_000;
 /** Longer than tokens of CONNECT packets are remembered. */
 const TOKENS_MS = 130_000;
+const ABSENCE_MS = 49 * 3_600_000;
 const NIGHT_MS = 25 * 3_600_000;
 const MORNING_MS = 5 * 60_000;
 const POOL_DRAW_BYTES = 64;
@@ -113,6 +114,7 @@ async function runScenario(world: World, keys: Keys, options: RunOptions): Promi
     return;
   }
 
+  await absence(service, until);
   world.note('run', 'storm');
   const working = Promise.all(options.parts.map((name) => parts[name](service)));
   void causeFaults(service, options.faults, options.mostFaults);
@@ -149,6 +151,18 @@ async function runScenario(world: World, keys: Keys, options: RunOptions): Promi
   };
   if (!world.failed) check();
   if (!world.failed) await night(service, { until, quiet, check });
+}
+
+/**
+ * The registration is two days before the fault phase, so that a day between them has ended: reports imported from before the
+ * registration are the values before its ranges.
+ */
+async function absence({ world, cluster, devices }: SimulatedTenant, until: Passing['until']): Promise<void> {
+  for (const host of cluster.hosts) host.kill('kill');
+  world.scheduler.skip(ABSENCE_MS);
+  const isBack = () => devices.every(({ online }) => online);
+  await until(MORNING_MS, isBack);
+  if (!isBack()) world.fail('all-work-finishes', 'the devices are not connected before the fault phase');
 }
 
 /** Checks for late deadlines once the active process has had time to recover. */

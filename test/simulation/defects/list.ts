@@ -352,4 +352,34 @@ export const defects: Readonly<Record<string, Defect>> = {
       },
     ],
   },
+  'imports-read-as-reports': {
+    title: 'The value before a range leaves out reports that were imported after its end',
+    changes: [
+      {
+        file: 'test/support/memory-store/history.ts',
+        from: '(isImported || row.at < end || row.at <= importedAt);',
+        to: '(isImported || row.at < end);',
+      },
+    ],
+  },
+  'import-answer-stored-later': {
+    title: 'Imported reports are stored without the answer to their request, which is stored afterwards',
+    changes: [
+      {
+        file: 'src/operations/devices/history-import.ts',
+        from: 'event, () => idempotent?.toRow({ body }));',
+        to: 'event);',
+      },
+    ],
+  },
+  'imports-expire-unmerged': {
+    title: 'Compacted imports of an expired day are dropped before its roll-ups are made',
+    changes: [
+      {
+        file: 'test/support/memory-store/history.ts',
+        from: '(day < expired && !isImported(deviceId, day))',
+        to: '(day < expired && !isImported(deviceId, today))',
+      },
+    ],
+  },
 };

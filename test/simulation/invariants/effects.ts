@@ -21,6 +21,7 @@ const journaled = new Map<string, Effect>(
     registerDevice: { kind: 'device', event: 'register' },
     rotateSecret: { kind: 'device', event: 'rotate' },
     revokeDevice: { kind: 'device', event: 'revoke' },
+    importHistory: { kind: 'device', event: 'history.import' },
     reinstateDevice: { kind: 'device', event: 'reinstate' },
     commandDevice: { kind: 'command', event: 'request' },
     confirmCommand: { kind: 'command', event: 'confirm' },

@@ -25,6 +25,9 @@ export class SimulatedHistory {
     runtime.actors.subscribe('device.state', ({ deviceId, tenantId, report }) =>
       compaction.recordReport(deviceId, tenantId, Buffer.byteLength(JSON.stringify(report))),
     );
+    runtime.actors.subscribe('history.imported', ({ deviceId, tenantId }) =>
+      compaction.recordImport(deviceId, tenantId),
+    );
     const { historyRetention: retention } = services.settings;
     const parts = { history: store.history, compaction, retention, clock, log, isLeader: () => true, timing: TIMING };
     this.#upkeep = new HistoryUpkeep(parts);

@@ -12,6 +12,7 @@ import type { Break, ClientConnection, ClientEnd } from '../service/mqtt-listene
 import type { Random } from '../world/random.ts';
 import type { World } from '../world/world.ts';
 import { carryOut } from './actions.ts';
+import type { Import } from './imports.ts';
 import { type Owed, Session } from './session.ts';
 
 /** A value that the database refuses to store. */
@@ -33,12 +34,16 @@ export class Device {
   readonly id: string;
   readonly tenantId: string;
   readonly kind: 'light' | 'lock';
+  /** When its registration was requested. */
+  readonly registeredAt: number;
   /** Its secrets by key version. */
   readonly secrets = new Map<number, string>();
   /** Reported numbers, and the last acknowledged one. */
   counter = 0;
   acknowledged = 0;
   readonly acknowledgedNumbers = new Set<number>();
+  /** Requests that import history of it, in their order. */
+  readonly imports: Import[] = [];
   /** State reports that were composed, and the acknowledged ones. */
   reports = 0;
   reportsAcknowledged = 0;
@@ -70,6 +75,7 @@ export class Device {
     id: string;
     tenantId: string;
     kind: Device['kind'];
+    registeredAt: number;
     secret: string;
   }) {
     this.#world = parts.world;
@@ -77,6 +83,7 @@ export class Device {
     this.id = parts.id;
     this.tenantId = parts.tenantId;
     this.kind = parts.kind;
+    this.registeredAt = parts.registeredAt;
     this.secrets.set(1, parts.secret);
     this.#random = parts.world.random.fork(`device ${parts.id}`);
     this.#keepAliveS = this.#random.pick(KEEP_ALIVES_S);

@@ -8,6 +8,7 @@ import { cancelPlan, createPlan } from '../../../src/operations/plans/plans.ts';
 import { resumeTenant, setFlag, suspendTenant } from '../../../src/operations/platform/administration.ts';
 import type { Person } from './callers.ts';
 import type { Device } from './device.ts';
+import { importNumbers } from './imports.ts';
 import type { SimulatedTenant } from './simulated-tenant.ts';
 
 /** A plan name that the database refuses to store. */
@@ -28,6 +29,8 @@ export const parts = {
         });
       }),
     ),
+
+  imports: (service) => service.repeat(2_500, () => importNumbers(service, service.random.pick(service.devices))),
 
   commands: (service) =>
     service.repeat(1_000, async () => {

@@ -65,9 +65,11 @@ export class SimulatedTenant {
     await this.must(this.owner, updatePolicy, { confirm_by: this.confirmBy, confirm_ttl_s: 60 });
     for (let n = 0; n < LIGHTS + LOCKS; n++) {
       const kind = n < LIGHTS ? ('light' as const) : ('lock' as const);
+      const registeredAt = this.world.now();
       const made = await this.must(this.owner, registerDevice, { device_type: `smart_${kind}`, home_id });
       const { world, cluster, tenantId } = this;
-      this.devices.push(new Device({ world, cluster, tenantId, kind, id: made.device_id, secret: made.device_secret }));
+      const credentials = { tenantId, id: made.device_id, secret: made.device_secret };
+      this.devices.push(new Device({ world, cluster, kind, registeredAt, ...credentials }));
     }
     for (const device of this.devices) this.#watch(device);
   }
