@@ -212,3 +212,31 @@ describe('the scopes', () => {
     });
   });
 });
+
+// Last, as its device changes the pages of the home.
+it('a target that did not change in the range is summarized by its value before it', async () => {
+  const { device_id } = await register(owner, { name: 'Heating', device_type: 'room_climate' });
+  const at = iso(start - 20 * MINUTE);
+  const state = { target_celsius: 21.5, temperature: 20, mode: 'heat' };
+  expect((await owner.post(`/v1/devices/${device_id}/history`, { reports: [{ at, state }] })).status).toBe(200);
+  const summaryOf = async (property: string) => {
+    const range = { from: iso(start), to: iso(start + 30 * MINUTE) };
+    const [series] = (await call('get_device_history', { device_id, property, ...range })).series;
+    return series;
+  };
+  const value = { value: 21.5 };
+  expect(await summaryOf('target_celsius')).toMatchObject({
+    ...{ count: 0, before: 21.5, first: value, last: value, min: 21.5, max: 21.5, mean: 21.5, trend: 'steady' },
+    points: [value],
+  });
+  const states = [{ state: 'heat', seconds: expect.any(Number) }];
+  expect(await summaryOf('mode')).toMatchObject({ before: 'heat', last: { value: 'heat' }, changes: 0, states });
+  // A measured value is not known between two samples.
+  expect(await summaryOf('temperature')).toMatchObject({
+    before: 20,
+    first: null,
+    last: null,
+    min: null,
+    points: [],
+  });
+});

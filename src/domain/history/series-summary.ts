@@ -35,6 +35,8 @@ export interface SeriesGap {
 export interface SeriesSummary {
   /** Number of samples. */
   count: number;
+  /** The last value before the range. */
+  before: SampleValue | null;
   first: SummaryPoint | null;
   last: SummaryPoint | null;
   min: number | null;
@@ -63,26 +65,49 @@ export interface SummarySource {
   step: Milliseconds;
   /** All samples of the range; null if there are too many, or if they have expired. */
   samples: readonly Pick<Sample, 'time' | 'value'>[] | null;
+  /** The last value before the range; null without one. */
+  before: SampleValue | null;
+  /** Start of the range. */
+  from: EpochMs;
+  /** Whether a number lasts until the next sample, as texts and booleans do. */
+  isStepped: boolean;
   /** Intervals are merged so that there are no more points. */
   maxPoints: number;
 }
 
-/** Without the samples, times are those of intervals, and the first value is the last one of the first interval. */
-export function summarizeSeries({ intervals, step, samples, maxPoints }: SummarySource): SeriesSummary {
+/**
+ * Without the samples, times are those of intervals, and the first value is the last one of the first interval. A value that
+ * lasted for the whole range is its first and last one.
+ */
+export function summarizeSeries(source: SummarySource): SeriesSummary {
+  const { intervals, step, samples, before, isStepped, maxPoints } = source;
   const reported = intervals.filter(({ count }) => count > 0);
+  if (reported.length === 0 && before !== null && (isStepped || typeof before !== 'number'))
+    return constantSummary(before, source);
   const exact = samples?.map(({ time, value }) => ({ at: time, value })) ?? null;
   const lasts = exact ?? reported.flatMap(({ start, last }) => (last === null ? [] : [{ at: start, value: last }]));
   const numbers = exact === null ? numberSummary(reported) : numbersOf(exact);
   return {
     count: reported.reduce((sum, { count }) => sum + count, 0),
+    before,
     first: lasts[0] ?? null,
     last: lasts.at(-1) ?? null,
     ...numbers,
     trend: trendOf(reported, numbers),
-    changes: exact && changesOf(exact).length,
+    changes: exact && changesOf(exact, before).length,
     states: statesOf(intervals),
-    gaps: exact === null ? gapsBetween(reported, step) : gapsOf(exact),
+    gaps: isStepped ? [] : exact === null ? gapsBetween(reported, step) : gapsOf(exact),
     points: pointsOf(exact, reported, maxPoints),
+  };
+}
+
+/** Of a value that lasted for the whole range. */
+function constantSummary(before: SampleValue, { intervals, from, maxPoints }: SummarySource): SeriesSummary {
+  const point: SummaryPoint = { at: from, value: before };
+  const numbers = numbersOf([point]);
+  return {
+    ...{ count: 0, before, first: point, last: point, ...numbers, trend: numbers.min === null ? null : 'steady' },
+    ...{ changes: 0, states: statesOf(intervals), gaps: [], points: maxPoints === 0 ? [] : [point] },
   };
 }
 
@@ -135,8 +160,9 @@ function trendOf(reported: readonly SeriesInterval[], { min, max }: NumberRange)
   return change > 0 ? 'rising' : 'falling';
 }
 
-const changesOf = (samples: readonly SummaryPoint[]): SummaryPoint[] =>
-  samples.filter(({ value }, n) => n > 0 && value !== samples[n - 1]?.value);
+/** The first sample is a change if there is another value before it. */
+const changesOf = (samples: readonly SummaryPoint[], before: SampleValue | null): SummaryPoint[] =>
+  samples.filter(({ value }, n) => value !== (n === 0 ? (before ?? value) : samples[n - 1]?.value));
 
 function statesOf(intervals: readonly SeriesInterval[]): StateTime[] {
   const times = new Map<StateTime[0], Milliseconds>();
@@ -174,7 +200,7 @@ function pointsOf(
 ): SummaryPoint[] {
   if (samples !== null && samples.length <= maxPoints) return [...samples];
   if (samples?.every(({ value }) => typeof value !== 'number')) {
-    const changes = [...samples.slice(0, 1), ...changesOf(samples)];
+    const changes = [...samples.slice(0, 1), ...changesOf(samples, samples[0]?.value ?? null)];
     if (changes.length <= maxPoints) return changes;
   }
   const together = Math.ceil(reported.length / maxPoints);

@@ -37,14 +37,19 @@ export const seriesSchema = z.object({
   property: z.string(),
   unit: z.string().nullable().meta({ description: 'From the manifest of the device, or the end of the name' }),
   count: z.int().meta({ description: 'Number of samples' }),
-  first: point.nullable(),
+  before: value.optional().meta({ description: 'The last value before the range; null without one' }),
+  first: point.nullable().meta({
+    description:
+      'Without a sample the value before the range, if it lasted: of a text, a boolean, or a number that an action sets or that is kept only when it changes',
+  }),
   last: point.nullable(),
   min: z.number().nullable(),
   max: z.number().nullable(),
   mean: z.number().nullable(),
   trend: z.enum(['rising', 'falling', 'steady']).nullable().meta({ description: 'Of the numbers over the range' }),
   changes: z.int().nullable().meta({
-    description: 'Samples with another value than the one before; null if the samples are too many, or have expired',
+    description:
+      'Samples with another value than the one before, which may be before the range; null if the samples are too many, or have expired',
   }),
   states: z
     .array(z.object({ state: z.json().optional(), seconds: z.number() }))
@@ -105,13 +110,17 @@ export async function readSeries(
   const samples = isExact ? await read('raw') : null;
   if (samples?.ok === false) return samples;
   const all = samples === null ? (count === 0 ? [] : null) : allSamples(samples.value, from);
-  const summary = summarizeSeries({ intervals: found, step: readStep(step), samples: all, maxPoints });
+  const summary = summarizeSeries({
+    ...{ intervals: found, step: readStep(step), samples: all, maxPoints, isStepped },
+    before: (intervals.value.before ?? null) as SampleValue | null,
+    from: Date.parse(intervals.value.from),
+  });
   return done({
     device_id: device.id,
     device_name: device.name,
     property,
     unit,
-    ...shown(isStepped ? { ...summary, gaps: [] } : summary, maxPoints),
+    ...shown(summary, maxPoints),
   });
 }
 

@@ -44,7 +44,7 @@ const query = (given: object): string => {
 const NOWHERE = v7();
 const ofDevice = ({ deviceId }: Side) => ({ device_id: deviceId });
 const nothingReported = {
-  ...{ count: 0, first: null, last: null, min: null, max: null, mean: null, trend: null, changes: 0 },
+  ...{ count: 0, before: null, first: null, last: null, min: null, max: null, mean: null, trend: null, changes: 0 },
   ...{ states: [], gaps: [], points: [] },
 };
 const step = (device_id: string, more: object = {}) => ({ id: 'on', device_id, action: 'turn_on', ...more });
