@@ -85,7 +85,7 @@ export const queryHistory = operation({
       has_more: false,
     },
   },
-  needs: ['actors', 'clock', 'historyQueries', 'settings', 'store'],
+  needs: ['actors', 'clock', 'historyQueries', 'manifests', 'settings', 'store'],
   async run(services, call) {
     // Before the devices are selected, which may need to list all of the tenant.
     const begun = services.historyQueries.begin(tenantOf(call.caller));
@@ -99,12 +99,16 @@ export const queryHistory = operation({
 });
 
 async function readSelected(
-  services: Pick<Services, 'actors' | 'clock' | 'settings' | 'store'>,
+  services: Pick<Services, 'actors' | 'clock' | 'manifests' | 'settings' | 'store'>,
   { input: given, caller, charge }: Call<z.infer<typeof input>>,
 ): Promise<Outcome<Answer<{ series: DeviceHistory[]; has_more: boolean }>>> {
   const shown = aggregatesOf(given.agg);
   if (!shown.ok) return shown;
-  const selected = await selectSeries(services, caller, given, given.max_series);
+  const daysOf = async () => {
+    const range = await historyRangeOf(services, caller, given);
+    return range.ok ? done({ from: dayOf(range.value.from), to: dayOf(range.value.to - 1) }) : range;
+  };
+  const selected = await selectSeries(services, caller, given, { limit: given.max_series, daysOf });
   if (!selected.ok) return selected;
   const { keys, hasMore } = selected.value;
   const each = Math.min(MAX_ANSWER_POINTS, Math.floor(MAX_QUERY_POINTS / Math.max(1, keys.length)));

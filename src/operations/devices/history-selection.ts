@@ -1,22 +1,29 @@
 import { z } from 'zod';
-import { seriesPathOf } from '../../domain/history/sample.ts';
+import type { Position } from '../../domain/cursor.ts';
+import { pathNamesOf, stateValueAt, telemetryValueAt } from '../../domain/history/sample.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { allowsScope } from '../../domain/scopes.ts';
+import { steppedProperties } from '../../domain/stepped-properties.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
-import type { SeriesKey } from '../../store/contract/history.ts';
-import type { DeviceFilter } from '../../store/contract.ts';
+import type { SeriesKey, SeriesRange } from '../../store/contract/history.ts';
+import type { DeviceFilter, DeviceRow } from '../../store/contract.ts';
 import { category as categoryInput, notFound, slug } from '../inputs.ts';
 import { reachedDeviceIds, reachedPlaces, seenGroups, seesHome, seesRoom } from '../key-reach.ts';
 import { type Caller, type Services, tenantOf } from '../operation.ts';
 import { type CommittedDevice, isVisibleTo, pendingReports } from './device-view.ts';
 import { invalid, propertyPath } from './history-range.ts';
-import type { RequestedSeries } from './series-days.ts';
+import { type RequestedSeries, readSeriesDays } from './series-days.ts';
 import { tagFilter } from './tags.ts';
 
 /** Series of one request. */
 export const MAX_SERIES = 100;
+/** Devices whose properties are examined for a request, and those of one statement. */
+const MAX_EXAMINED = 1_000;
+const PAGE_DEVICES = 100;
+/** Series of a request whose samples are looked for in the store. */
+const MAX_CHECKED = 200;
 
 /** The members of an input that name series: one by one, or properties of selected devices. */
 export const selectionInput = {
@@ -35,7 +42,10 @@ export const selectionInput = {
       category: categoryInput.optional(),
     })
     .optional()
-    .meta({ description: 'In place of series: the devices with all of these, newest first' }),
+    .meta({
+      description:
+        'In place of series: the devices with all of these, newest first; those without a property are left out',
+    }),
   properties: z
     .array(propertyPath)
     .min(1)
@@ -53,12 +63,15 @@ export interface SelectedSeries {
   hasMore: boolean;
 }
 
+/** The days of the range, as the store numbers them. */
+export type SeriesDayRange = Pick<SeriesRange, 'from' | 'to'>;
+
 /** The first `limit` series; refused if a device, or what selects devices, is missing or out of the caller's reach. */
 export async function selectSeries(
-  services: Pick<Services, 'actors' | 'store'>,
+  services: Pick<Services, 'actors' | 'manifests' | 'store'>,
   caller: Caller,
   { series, devices, properties }: Selection,
-  limit: number,
+  { limit, daysOf }: { limit: number; daysOf(): Promise<Outcome<SeriesDayRange>> },
 ): Promise<Outcome<SelectedSeries>> {
   if (series !== undefined) {
     if (devices !== undefined || properties !== undefined)
@@ -71,14 +84,102 @@ export async function selectSeries(
   if (Object.keys(devices).length === 0) return invalid('devices', 'must not be empty');
   if (!allowsScope(caller.scopes, 'read:devices'))
     return refuse('INSUFFICIENT_SCOPE', 'To select devices also requires the scope read:devices.');
-  const found = await selectedDevices(services, caller, devices, Math.ceil(limit / properties.length));
-  if (!found.ok) return found;
-  const { ids } = found.value;
-  // Only telemetry waits for a commit.
-  const isWaiting = properties.some((property) => seriesPathOf(property)?.from === 'telemetry');
-  const read = isWaiting ? await services.actors.readAll<DeviceContext>('device', ids) : new Map();
-  const all = ids.flatMap((deviceId) => properties.map((property) => requested({ deviceId, property }, read)));
-  return done({ keys: all.slice(0, limit), hasMore: found.value.hasMore || all.length > limit });
+  const filter = await filterOf(services.store, caller, devices);
+  if (!filter.ok) return filter;
+  const days = await daysOf();
+  if (!days.ok) return days;
+  return done(
+    await existingSeries(services, { tenantId: tenantOf(caller), properties, days: days.value, limit }, filter.value),
+  );
+}
+
+interface SoughtSeries {
+  tenantId: Uuid;
+  properties: readonly string[];
+  days: SeriesDayRange;
+  limit: number;
+}
+
+/**
+ * The series that the devices have, newest devices first: a property of the manifest, of an action's expected state, or of what
+ * the device last reported, and one with samples of the days, which is found for `MAX_CHECKED` others. A device without the
+ * property must not take the place of one that has it.
+ */
+async function existingSeries(
+  services: Pick<Services, 'actors' | 'manifests' | 'store'>,
+  { tenantId, properties, days, limit }: SoughtSeries,
+  filter: DeviceFilter,
+): Promise<SelectedSeries> {
+  const found: RequestedSeries[] = [];
+  let unchecked = MAX_CHECKED;
+  let after: Position | undefined;
+  for (let examined = 0; examined < MAX_EXAMINED; examined += PAGE_DEVICES) {
+    const { items, next } = await services.store.devices.list(tenantId, filter, PAGE_DEVICES, after);
+    const candidates = await candidatesOf(services, items, properties);
+    const others = candidates.filter(({ isKnown }) => !isKnown).slice(0, unchecked);
+    unchecked -= others.length;
+    const stored = await storedAmong(
+      services,
+      tenantId,
+      others.map(({ key }) => key),
+      days,
+    );
+    for (const { key, isKnown } of candidates) if (isKnown || stored.has(key)) found.push(key);
+    if (found.length > limit || next === null) return { keys: found.slice(0, limit), hasMore: found.length > limit };
+    after = next;
+  }
+  return { keys: found, hasMore: true };
+}
+
+interface Candidate {
+  key: RequestedSeries;
+  /** Its device has it by its manifest, or by what it last reported. */
+  isKnown: boolean;
+}
+
+async function candidatesOf(
+  { actors, manifests }: Pick<Services, 'actors' | 'manifests'>,
+  devices: readonly Pick<DeviceRow, 'id'>[],
+  properties: readonly string[],
+): Promise<Candidate[]> {
+  const ids = devices.map(({ id }) => id);
+  const read = await actors.readAll<DeviceContext>('device', ids);
+  const refs = [...read].map(([id, { snapshot }]) => ({ id, manifestVersion: snapshot.context.fixed.manifestVersion }));
+  const loaded = await manifests.load(refs);
+  return ids.flatMap((deviceId) => {
+    const device = read.get(deviceId);
+    if (device === undefined) return [];
+    const { capabilities = [], properties: described = {} } = loaded.get(deviceId) ?? {};
+    const stepped = steppedProperties(capabilities, described);
+    const { state } = device.snapshot.context.live;
+    return properties.map((property) => {
+      const key = requested({ deviceId, property }, read);
+      const isKnown =
+        Object.hasOwn(described, property) ||
+        stepped.has(pathNamesOf(property).join('.')) ||
+        stateValueAt(state, property) !== undefined ||
+        (key.pending ?? []).some(([, , , , telemetry = {}]) => telemetryValueAt(telemetry, property) !== undefined);
+      return { key, isKnown };
+    });
+  });
+}
+
+/** Those with samples of the days. One whose device has too many reports to read now is left out. */
+async function storedAmong(
+  services: Pick<Services, 'store'>,
+  tenantId: Uuid,
+  keys: readonly RequestedSeries[],
+  days: SeriesDayRange,
+): Promise<ReadonlySet<RequestedSeries>> {
+  const stored = new Set<RequestedSeries>();
+  if (keys.length === 0) return stored;
+  let n = 0;
+  for await (const read of readSeriesDays(services, { tenantId, keys }, { ...days, withoutEarlier: true }, '1d')) {
+    const key = keys[n];
+    n += 1;
+    if (key !== undefined && read.ok && read.value.days.length > 0) stored.add(key);
+  }
+  return stored;
 }
 
 async function namedSeries(
@@ -100,18 +201,6 @@ async function namedSeries(
 function requested(key: SeriesKey, devices: ReadonlyMap<Uuid, CommittedDevice>): RequestedSeries {
   const device = devices.get(key.deviceId);
   return device === undefined ? key : { ...key, pending: pendingReports(device) };
-}
-
-async function selectedDevices(
-  { store }: Pick<Services, 'store'>,
-  caller: Caller,
-  given: NonNullable<Selection['devices']>,
-  limit: number,
-): Promise<Outcome<{ ids: Uuid[]; hasMore: boolean }>> {
-  const filter = await filterOf(store, caller, given);
-  if (!filter.ok) return filter;
-  const { items } = await store.devices.list(tenantOf(caller), filter.value, limit + 1);
-  return done({ ids: items.slice(0, limit).map(({ id }) => id), hasMore: items.length > limit });
 }
 
 /** The filter for what selects devices, as far as the caller's key reaches. */

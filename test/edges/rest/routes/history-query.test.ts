@@ -85,6 +85,32 @@ it('selects the devices of a home, a room, a group, of tags and of a category, n
   expect(await named({ group: slug })).toEqual(['0 level']);
 });
 
+it('leaves out selected devices without the property, which do not count', async () => {
+  const tags = ['floor:3'];
+  const thermostat = (await mine.register({ device_type: 'room_climate', tags })).device_id;
+  service.clock.advance(1_000);
+  const reporting = (await mine.register({ device_type: 'environment_sensor', tags })).device_id;
+  await mine.connect(reporting);
+  await mine.report(reporting, { climate: { temperature: 20 } });
+  const others: string[] = [];
+  for (let n = 0; n < 5; n += 1) others.push((await mine.register({ tags })).device_id);
+  const seriesOf = async (...properties: string[]) => {
+    const { status, body } = await query({ devices: { tags }, properties, step: '1d', max_series: 3 });
+    expect(status, JSON.stringify(body)).toBe(200);
+    return [body.series.map(({ device_id, property }: JsonObject) => [device_id, property]), body.has_more];
+  };
+  // What the device reported, and what an action of the manifest sets, although nothing was reported.
+  expect(await seriesOf('climate.temperature')).toEqual([[[reporting, 'climate.temperature']], false]);
+  expect(await seriesOf('target_celsius')).toEqual([[[thermostat, 'target_celsius']], false]);
+  expect(await seriesOf('humidity')).toEqual([[], false]);
+  // Named devices have a series in any case.
+  const { body } = await query({ series: [{ device_id: others[0], property: 'humidity' }], step: '1d' });
+  expect(body.series).toMatchObject([{ device_id: others[0], points: [] }]);
+  // Of lights the manifest has the brightness.
+  const { body: lights } = await query({ devices: { tags }, properties: ['brightness'], step: '1d', max_series: 3 });
+  expect([lights.series.length, lights.has_more]).toEqual([3, true]);
+});
+
 it('is for users with the scope, of the tenant, and as far as a key reaches', async () => {
   const [lamp, other] = lamps;
   const outsider = await makeTestTenant(service);
