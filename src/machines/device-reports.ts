@@ -85,10 +85,11 @@ function telemetryIn(
   { fixed: { id: deviceId, tenantId } }: DeviceContext,
   event: DeviceEventOf<'hello.received' | 'heartbeat.received'>,
 ): readonly Output[] {
-  const { at, telemetry = {} } = event;
+  const { at, header, telemetry = {} } = event;
   const battery = event.type === 'heartbeat.received' ? event.battery : undefined;
   if (battery === undefined && Object.keys(telemetry).length === 0) return NO_OUTPUTS;
-  return [{ type: 'device.telemetry', tenantId, deviceId, telemetry, ...(battery !== undefined && { battery }), at }];
+  const reported = { telemetry, ...(battery !== undefined && { battery }) };
+  return [{ type: 'device.telemetry', tenantId, deviceId, ...reported, deviceAt: header.deviceAt ?? at, at }];
 }
 
 /** Not subject to the replay window: a device that lost its counter receives the number to continue from. */

@@ -159,6 +159,8 @@ export type VolatileOutput =
       deviceId: Uuid;
       telemetry: Telemetry;
       battery?: number;
+      /** The time that the device signed; `at` for an unsigned message. */
+      deviceAt: EpochMs;
       at: EpochMs;
     }
   /** The device has reported more than it may store on this day; so many samples were not stored. */

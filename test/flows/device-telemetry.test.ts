@@ -36,7 +36,9 @@ it('what a device reports about itself is shown on every wire, and a mismatch is
 
   const device = await connectRawDevice(at, registered);
   await device.send('hello', { ...hello, device_type: 'toaster', manifest_version: 99, uptime_s: 5 });
-  await device.send('heartbeat', { rssi: -61, uptime_s: 65, battery: 80, free_heap: 143_360, unknown: 1 });
+  const signedAt = at.clock.now() - 90_000;
+  const heartbeat = { rssi: -61, uptime_s: 65, battery: 80, free_heap: 143_360, unknown: 1 };
+  await device.send('heartbeat', heartbeat, { timestamp: signedAt });
   const shown = {
     ...{ rssi: -61, uptime_s: 65, free_heap: 143_360, device_type: 'toaster', manifest_version: 99 },
     mismatches: ['device_type', 'manifest_version'],
@@ -44,10 +46,11 @@ it('what a device reports about itself is shown on every wire, and a mismatch is
   expect(await telemetryOf(id)).toEqual(shown);
 
   await eventually(() => updates.length === 2);
-  const update = { type: 'telemetry_update', device_id: id, timestamp: expect.any(Number) };
+  const times = { timestamp: expect.any(Number), device_timestamp: expect.any(Number) };
+  const update = { type: 'telemetry_update', device_id: id, ...times };
   expect(updates).toEqual([
     { ...update, device_type: 'toaster', manifest_version: 99, uptime_s: 5 },
-    { ...update, battery: 80, rssi: -61, uptime_s: 65, free_heap: 143_360 },
+    { ...update, battery: 80, rssi: -61, uptime_s: 65, free_heap: 143_360, device_timestamp: signedAt },
   ]);
   socket.terminate();
 

@@ -87,7 +87,13 @@ describe('a hello of a device with an update to verify', () => {
 
 describe('telemetry', () => {
   const telemetry = { rssi: -61, uptimeS: 3_600 };
-  const emitted = { type: 'device.telemetry', tenantId: TENANT, deviceId: DEVICE, at: T0 + 1_000 };
+  const emitted = {
+    type: 'device.telemetry',
+    tenantId: TENANT,
+    deviceId: DEVICE,
+    deviceAt: T0 + 1_000,
+    at: T0 + 1_000,
+  };
 
   it('of a heartbeat is emitted once, with the battery, and not stored with the device', () => {
     const driven = registered();
@@ -95,6 +101,11 @@ describe('telemetry', () => {
     expect(driven.send(reporting).outputs).toContainEqual({ ...emitted, telemetry, battery: 80 });
     expect(ofType(driven.send(reporting).outputs, 'device.telemetry')).toEqual([]);
     expect(JSON.stringify(driven.context)).not.toContain('rssi');
+  });
+
+  it('has the time that the device signed', () => {
+    const signed = { ...heartbeat(1, 'a'), telemetry, header: { ...header(1), deviceAt: T0 - 2 } } as DeviceEvent;
+    expect(registered().send(signed).outputs).toContainEqual({ ...emitted, telemetry, deviceAt: T0 - 2 });
   });
 
   it('of a hello is emitted each time, and nothing for a message without any', () => {

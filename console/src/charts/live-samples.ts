@@ -5,7 +5,7 @@ import type { SeriesId } from './chart-window.ts';
 /** A message of `/ws/state` that has samples. */
 export type SampleUpdate =
   | { type: 'report_update'; device_id: string; report: JsonObject; device_timestamp: EpochMs }
-  | ({ type: 'telemetry_update'; device_id: string; timestamp: EpochMs } & JsonObject);
+  | ({ type: 'telemetry_update'; device_id: string; device_timestamp?: EpochMs; timestamp: EpochMs } & JsonObject);
 
 const isTelemetry = ({ property }: SeriesId): boolean => property.startsWith('$');
 
@@ -13,7 +13,7 @@ const isTelemetry = ({ property }: SeriesId): boolean => property.startsWith('$'
 export const kindsOf = (series: readonly SeriesId[]): string =>
   [...(series.every(isTelemetry) ? [] : ['report']), ...(series.some(isTelemetry) ? ['telemetry'] : [])].join(',');
 
-/** The sample of a series in an update; undefined without one. Telemetry has the time of its receipt. */
+/** The sample of a series in an update; undefined without one. A service of an earlier version sends the time of receipt of telemetry alone. */
 export function liveSampleOf(
   update: SampleUpdate,
   { deviceId, property }: SeriesId,
@@ -23,7 +23,7 @@ export function liveSampleOf(
     const value = stateValueAt(update.report, property);
     return value === undefined ? undefined : { at: update.device_timestamp, value };
   }
-  const { type: _, device_id: __, timestamp: at, ...telemetry } = update;
+  const { type: _, device_id: __, timestamp, device_timestamp: at = timestamp, ...telemetry } = update;
   const value = telemetryValueAt(telemetry, property);
   return value === undefined ? undefined : { at, value };
 }

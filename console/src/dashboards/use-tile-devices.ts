@@ -13,7 +13,7 @@ type Telemetry = NonNullable<Device['telemetry']>;
 type Update = { device_id: string } & (
   | { type: 'state_update'; state: Device['state']; timestamp: number }
   | { type: 'presence_update'; online: boolean }
-  | ({ type: 'telemetry_update'; timestamp: number; battery?: number } & Partial<Telemetry>)
+  | ({ type: 'telemetry_update'; device_timestamp?: number; timestamp: number; battery?: number } & Partial<Telemetry>)
   | { type: 'command_update' }
 );
 
@@ -37,7 +37,8 @@ export function changesOf(update: Exclude<Update, { type: 'command_update' }>, d
   if (update.type === 'presence_update') return { online: update.online };
   const last_seen = lastSeenAfter(device, update.timestamp);
   if (update.type === 'state_update') return { state: update.state, last_seen };
-  const { type: _, device_id: __, timestamp: ___, battery = device.battery, ...reported } = update;
+  const { type: _, device_id: __, device_timestamp: ___, timestamp: ____, ...telemetry } = update;
+  const { battery = device.battery, ...reported } = telemetry;
   return { last_seen, battery, telemetry: { ...(device.telemetry ?? NO_TELEMETRY), ...reported } };
 }
 

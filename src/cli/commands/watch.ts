@@ -61,7 +61,7 @@ export function formatUpdate(io: Io, update: LiveUpdate): string {
     case 'presence_update':
       return `${head} ${colorStatus(io, online ? 'online' : 'offline')}`;
     case 'telemetry_update': {
-      const { type: _, timestamp: __, device_id: ___, ...reported } = update;
+      const { type: _, timestamp: __, device_id: ___, device_timestamp: ____, ...reported } = update;
       return `${head} ${Object.entries(reported)
         .map(([name, value]) => `${name} ${value}`)
         .join(' ')}`;

@@ -85,6 +85,7 @@ const subscriptionTable: {
     filters: [deviceFilter],
     fields: () => ({
       ...deviceFields,
+      deviceTimestamp: { type: required.time, ...resolveMember('device_timestamp') },
       battery: { type: GraphQLFloat, description: 'Percent' },
       rssi: { type: GraphQLFloat, description: 'dBm' },
       uptimeS: { type: GraphQLFloat, ...resolveMember('uptime_s') },

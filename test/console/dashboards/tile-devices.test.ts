@@ -9,7 +9,8 @@ const device = {
   online: true,
   last_seen: null,
 } as unknown as Parameters<typeof changesOf>[1];
-const heartbeat = { type: 'telemetry_update', device_id: 'a', timestamp: Date.UTC(2026, 2, 1) } as const;
+const times = { timestamp: Date.UTC(2026, 2, 1), device_timestamp: Date.UTC(2026, 1, 1) };
+const heartbeat = { type: 'telemetry_update', device_id: 'a', ...times } as const;
 
 it('a heartbeat changes the telemetry that it has, and when the device was last seen', () => {
   const first = changesOf({ ...heartbeat, rssi: -61, uptime_s: 5 }, device);

@@ -266,7 +266,9 @@ export class EdgeHarness {
     if (event.type === 'heartbeat.received') {
       const { telemetry = {}, battery } = event;
       const { tenantId } = row.device;
-      const reported: Output = { type: 'device.telemetry', tenantId, deviceId: id, telemetry, at: event.at };
+      const { at, header } = event;
+      const times = { deviceAt: header.deviceAt ?? at, at };
+      const reported: Output = { type: 'device.telemetry', tenantId, deviceId: id, telemetry, ...times };
       return [
         { type: 'message.accepted', repeat: false },
         { ...reported, ...(battery !== undefined && { battery }) },

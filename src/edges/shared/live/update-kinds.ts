@@ -81,6 +81,10 @@ class OutputUpdate<Output extends TenantOutput> implements Update {
 
 const id = { type: 'string', format: 'uuid' } as const;
 const time = { ...countSchema, description: 'Epoch milliseconds' };
+const deviceTime = {
+  ...countSchema,
+  description: 'The time that the device signed, or of the receipt of an unsigned message; epoch milliseconds',
+};
 
 const defineKind = <T extends TenantOutput['type']>(
   kind: UpdateKindName,
@@ -122,7 +126,7 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
     fields: {
       device_id: id,
       report: { type: 'object', description: 'The report of the message, which may be a part of the state' },
-      device_timestamp: { ...countSchema, description: 'The time that the device signed; epoch milliseconds' },
+      device_timestamp: deviceTime,
       sequence_number: countSchema,
       timestamp: time,
     },
@@ -157,7 +161,7 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
     about: 'device',
     type: 'telemetry_update',
     description: 'A device reported how it is in a `hello` or `heartbeat`; only what that message contained.',
-    fields: { device_id: id, timestamp: time },
+    fields: { device_id: id, device_timestamp: deviceTime, timestamp: time },
     optional: {
       battery: { type: 'number', description: 'Percent' },
       rssi: { type: 'number', description: 'dBm' },
@@ -168,11 +172,12 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
     },
     deviceOf: ({ deviceId }) => deviceId,
     subjectOf: ({ deviceId }) => deviceId,
-    message: ({ deviceId, telemetry, battery, at }) => ({
+    message: ({ deviceId, telemetry, battery, deviceAt, at }) => ({
       type: 'telemetry_update',
       device_id: deviceId,
       ...(battery !== undefined && { battery }),
       ...telemetryFields(telemetry),
+      device_timestamp: deviceAt,
       timestamp: at,
     }),
   }),
