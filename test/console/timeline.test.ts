@@ -36,7 +36,7 @@ describe.runIf(hasChromium())('the timeline in the console', () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     await open(`/devices/${deviceId}`);
     const section = page.getByRole('region', { name: 'Timeline', exact: true });
-    await section.getByText('The confirmation of unlock was refused: Not at night').waitFor();
+    await section.getByText('The confirmation of “Unlock” was refused: Not at night').waitFor();
     const [newest] = (await owner.get(`/v1/devices/${deviceId}/timeline`)).body.entries;
     const day = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeZone: 'Europe/Berlin' });
     await section.getByRole('heading', { level: 3, name: day.format(new Date(newest.at)) }).waitFor();
@@ -47,16 +47,16 @@ describe.runIf(hasChromium())('the timeline in the console', () => {
 
     // A new event is shown without a reload.
     await command('lock');
-    await section.getByText('lock was dispatched').nth(1).waitFor();
+    await section.getByText('Lock was dispatched').nth(1).waitFor();
 
     const chip = section.getByRole('button', { name: 'Refusals' });
     await chip.focus();
     await page.keyboard.press('Space');
-    await section.getByText(/^fly was refused/).waitFor();
-    await section.getByText('lock was dispatched').first().waitFor({ state: 'detached' });
+    await section.getByText(/^Fly was refused/).waitFor();
+    await section.getByText('Lock was dispatched').first().waitFor({ state: 'detached' });
     expect(await chip.getAttribute('aria-pressed')).toBe('true');
     await chip.press('Enter');
-    await section.getByText('lock was dispatched').nth(1).waitFor();
+    await section.getByText('Lock was dispatched').nth(1).waitFor();
     expect(await layoutProblems(page)).toEqual([]);
     expect(browserErrors()).toEqual([]);
     await close();
@@ -69,7 +69,7 @@ describe.runIf(hasChromium())('the timeline in the console', () => {
     await section.getByRole('link', { name: 'Front door' }).first().waitFor();
     await page.getByRole('row', { name: /^Hall/ }).getByRole('link', { name: 'Hall', exact: true }).click();
     await page.getByRole('heading', { level: 1, name: 'Hall' }).waitFor();
-    await section.getByRole('link', { name: /^fly was refused/ }).waitFor();
+    await section.getByRole('link', { name: /^Fly was refused/ }).waitFor();
     expect(await accessibility(page)).toEqual([]);
     expect(await layoutProblems(page)).toEqual([]);
     expect(browserErrors()).toEqual([]);

@@ -46,7 +46,7 @@ describe.runIf(hasChromium())('the explanation of a value in the console', () =>
     await dialog.getByText('A command caused it: the device reported the value when it acknowledged').waitFor();
     await dialog.getByText('The device reported false instead of true').waitFor();
     expect(await dialog.getByRole('listitem').nth(1).textContent()).toContain('by you');
-    const link = dialog.getByRole('link', { name: 'unlock succeeded' });
+    const link = dialog.getByRole('link', { name: 'Unlock succeeded' });
     expect(await link.getAttribute('href')).toMatch(new RegExp(`/commands/${commandId}$`));
     expect(await accessibility(page)).toEqual([]);
     await page.keyboard.press('Escape');

@@ -80,17 +80,17 @@ describe('the timeline of a device', () => {
     const device = { device_id: lock.device_id, device_name: 'Front door' };
     expect(entries).toMatchObject([
       { ...device, kind: 'presence', text: 'Went offline', by: null, credential: null, command_id: null },
-      { ...device, ...mine, kind: 'plan', text: 'Step “close” of the plan “Evening”: lock succeeded', plan_id: planId },
+      { ...device, ...mine, kind: 'plan', text: 'Step “close” of the plan “Evening”: Lock succeeded', plan_id: planId },
       { ...device, ...mine, kind: 'confirmation', decision: 'refused', status: 'cancelled', action: 'unlock' },
-      { ...device, ...mine, kind: 'command', text: 'unlock was cancelled', status: 'cancelled', plan_id: null },
+      { ...device, ...mine, kind: 'command', text: 'Unlock was cancelled', status: 'cancelled', plan_id: null },
       { ...device, ...mine, kind: 'refusal', code: 'ACTION_NOT_IN_MANIFEST', status: 'rejected', action: 'fly' },
-      { ...device, ...mine, kind: 'confirmation', text: 'unlock was confirmed', command_id: unlocked },
-      { ...device, ...mine, kind: 'command', text: 'unlock succeeded', command_id: unlocked, params: {} },
+      { ...device, ...mine, kind: 'confirmation', text: 'Unlock was confirmed', command_id: unlocked },
+      { ...device, ...mine, kind: 'command', text: 'Unlock succeeded', command_id: unlocked, params: {} },
       { ...device, kind: 'firmware', text: 'Reported the firmware 1.0.0' },
       { ...device, kind: 'presence', text: 'Came online' },
     ]);
-    expect(entries[2]?.text).toBe('The confirmation of unlock was refused: Not at night');
-    expect(entries[4]?.text).toMatch(/^fly was refused: /);
+    expect(entries[2]?.text).toBe('The confirmation of “Unlock” was refused: Not at night');
+    expect(entries[4]?.text).toMatch(/^Fly was refused: /);
     const times = entries.map((entry) => Date.parse(entry.at));
     expect(times).toEqual(times.toSorted((a, b) => b - a));
     // The decision has its own time.

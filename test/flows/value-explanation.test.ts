@@ -119,8 +119,8 @@ describe('a value that a command caused', () => {
       cause: { kind: 'command', certain: true, evidence: 'ack' },
       chain: [
         { kind: 'report', text: 'The device reported false instead of true', by: null },
-        { kind: 'command', text: 'unlock succeeded', id: commandId, by: owner.userId, credential: { kind: 'person' } },
-        { kind: 'confirmation', text: 'unlock was confirmed', id: commandId, by: owner.userId },
+        { kind: 'command', text: 'Unlock succeeded', id: commandId, by: owner.userId, credential: { kind: 'person' } },
+        { kind: 'confirmation', text: 'Unlock was confirmed', id: commandId, by: owner.userId },
       ],
     });
     // What the command did not report is not its effect.
@@ -145,7 +145,7 @@ describe('a value that a command caused', () => {
     const { chain } = await explain(lock, { property: 'locked' });
     expect(chain).toMatchObject([
       { kind: 'report', text: 'The device reported true instead of false' },
-      { kind: 'command', text: 'Step “close” of the plan “Evening”: lock succeeded', by: owner.userId },
+      { kind: 'command', text: 'Step “close” of the plan “Evening”: Lock succeeded', by: owner.userId },
       { kind: 'plan', text: 'The plan “Evening” was requested', id: planId, by: owner.userId },
     ]);
     const keyWith = async (scopes: string[], more: object = {}) =>

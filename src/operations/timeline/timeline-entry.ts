@@ -3,6 +3,7 @@ import type { CommandStatus } from '../../domain/command.ts';
 import type { ConnectionEvent } from '../../domain/connection-event.ts';
 import { commandStatusSchema } from '../../domain/enum-schemas.ts';
 import { iso } from '../../domain/iso-time.ts';
+import { sentenceCase } from '../../domain/readable-name.ts';
 import { shownParams } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { Json, Principal, Uuid } from '../../domain/values.ts';
@@ -27,7 +28,9 @@ export const timelineEntry = z
       description:
         '`presence`: the device came online or went offline; `command`: a command that was requested; `plan`: a command that a step of a plan requested; `confirmation`: the end of a wait for a confirmation; `refusal`: a command that the safety gateway refused; `firmware`: the device reported another version',
     }),
-    text: z.string().meta({ description: 'What happened, in English' }),
+    text: z.string().meta({
+      description: 'A sentence in English about the event, with the name of the action as a text: `Set brightness`',
+    }),
     device_id: uuid,
     device_name: z.string().nullable().meta({ description: 'The current name of the device, or its type' }),
     by: uuid
@@ -85,10 +88,15 @@ export function timelineEntryOf(found: FoundEntry, details: EntryDetails): Timel
     ...{ by: isUser ? by.id : null, credential: isUser ? requestedWithOf(by, details.keyNames) : null },
     ...{ command_id: found.id, plan_id: plan?.id ?? null, action, params, status, decision: null, code: null },
   };
-  if ('decision' in found) return { ...common, ...decisionOf(found, action) };
+  if ('decision' in found) return { ...common, ...decisionOf(found, sentenceCase(action)) };
   if (status === 'rejected') {
     const why = refusal === null ? '' : `: ${refusal.detail}`;
-    return { ...common, kind: 'refusal', text: `${action} was refused${why}`, code: refusal?.code ?? null };
+    return {
+      ...common,
+      kind: 'refusal',
+      text: `${sentenceCase(action)} was refused${why}`,
+      code: refusal?.code ?? null,
+    };
   }
   const text = commandText(found, status);
   if (planIn(found) === null) return { ...common, kind: 'command', text };
@@ -117,7 +125,8 @@ const statusTexts: Readonly<Record<CommandStatus, string>> = {
 function commandText(found: TimelineCommand, status: CommandStatus): string {
   const { action, confirmation, confirmedBy } = commandIn(found);
   const isDryRun = confirmation?.asked === true && confirmedBy === null;
-  return isDryRun ? `Dry run of ${action}` : `${action} ${statusTexts[status]}`;
+  const name = sentenceCase(action);
+  return isDryRun ? `Dry run of “${name}”` : `${name} ${statusTexts[status]}`;
 }
 
 type DecisionMembers = Pick<TimelineEntry, 'kind' | 'text' | 'decision'>;
@@ -128,7 +137,8 @@ function decisionOf({ decision: { event, to, data } }: TimelineDecision, action:
   if (status === 'expired') return { kind, decision: 'expired', text: `${action} was not confirmed in time` };
   if (status !== 'cancelled') return { kind, decision: 'confirmed', text: `${action} was confirmed` };
   const why = reasonText(data?.reason);
-  if (event === 'refuse') return { kind, decision: 'refused', text: `The confirmation of ${action} was refused${why}` };
+  if (event === 'refuse')
+    return { kind, decision: 'refused', text: `The confirmation of “${action}” was refused${why}` };
   return { kind, decision: 'cancelled', text: `${action} was cancelled before it was confirmed${why}` };
 }
 

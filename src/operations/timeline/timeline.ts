@@ -60,7 +60,7 @@ const example = {
     entries: [
       {
         ...nothing,
-        ...{ at: '2026-03-01T12:00:04.000Z', kind: 'confirmation', text: 'unlock was confirmed' },
+        ...{ at: '2026-03-01T12:00:04.000Z', kind: 'confirmation', text: 'Unlock was confirmed' },
         ...{ device_id: DEVICE_ID, device_name: 'Front door', by: '0195d9a2-7f00-7000-8000-000000000002' },
         ...{ credential: { kind: 'person' }, command_id: '0195d9a2-7f00-7000-8000-000000000003' },
         ...{ action: 'unlock', params: {}, status: 'succeeded', decision: 'confirmed', code: null },

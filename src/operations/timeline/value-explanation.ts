@@ -110,7 +110,7 @@ const example = {
           ...{ id: null, by: null, credential: null },
         },
         {
-          ...{ kind: 'command', at: '2026-03-01T11:57:40.000Z', text: 'unlock succeeded', id: COMMAND_ID },
+          ...{ kind: 'command', at: '2026-03-01T11:57:40.000Z', text: 'Unlock succeeded', id: COMMAND_ID },
           ...{ by: USER_ID, credential: { kind: 'person' } },
         },
       ],

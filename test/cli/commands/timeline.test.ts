@@ -27,8 +27,8 @@ const events = async (...args: string[]): Promise<[string, string][]> => {
 describe('twinkeep timeline', () => {
   it('lists what happened to a device, a home and a room', async () => {
     const all = [
-      ['refusal', expect.stringMatching(/^fly was refused: /)],
-      ['command', 'turn_on was dispatched'],
+      ['refusal', expect.stringMatching(/^Fly was refused: /)],
+      ['command', 'Turn on was dispatched'],
     ];
     expect(await events('Desk lamp')).toEqual(all);
     expect(await events('--home', mine.homeId)).toEqual(all);
@@ -37,16 +37,16 @@ describe('twinkeep timeline', () => {
   });
 
   it('is limited to kinds and to a time', async () => {
-    expect(await events(lamp, '--kind', 'command', '--kind', 'plan')).toEqual([['command', 'turn_on was dispatched']]);
+    expect(await events(lamp, '--kind', 'command', '--kind', 'plan')).toEqual([['command', 'Turn on was dispatched']]);
     expect(await events(lamp, '--until', '2020-01-01')).toEqual([]);
     expect(await events(lamp, '--limit', '1')).toHaveLength(1);
   });
 
   it('prints a table with the user, and the device if it is of a place', async () => {
     const ofDevice = await run('timeline', lamp);
-    expect(ofDevice.stdout).toMatch(/^AT +KIND +EVENT +BY\n.* refusal +fly was refused: /);
+    expect(ofDevice.stdout).toMatch(/^AT +KIND +EVENT +BY\n.* refusal +Fly was refused: /);
     const ofHome = await run('timeline', '--home', mine.homeId, '--limit', '1');
-    expect(ofHome.stdout).toMatch(/^AT +KIND +DEVICE +EVENT +BY\n.* refusal +Desk lamp +fly was refused: /);
+    expect(ofHome.stdout).toMatch(/^AT +KIND +DEVICE +EVENT +BY\n.* refusal +Desk lamp +Fly was refused: /);
     expect(ofHome.stderr).toMatch(/^more: --cursor \S+\n$/);
   });
 
@@ -54,7 +54,7 @@ describe('twinkeep timeline', () => {
     const first = await run('timeline', lamp, '--since', '1h', '--limit', '1');
     const more = /^more: (--since \S+Z --cursor \S+)\n$/.exec(first.stderr)?.[1]?.split(' ') ?? [];
     expect(more).toHaveLength(4);
-    expect(await events(lamp, ...more)).toEqual([['command', 'turn_on was dispatched']]);
+    expect(await events(lamp, ...more)).toEqual([['command', 'Turn on was dispatched']]);
   });
 
   it('needs a device or a place, and not both', async () => {

@@ -32,7 +32,7 @@ describe('twinkeep why', () => {
     expect(lines[1]).toMatch(/^A command caused it: /);
     expect(lines[2]).toMatch(/^AT +KIND +EVENT +BY +ID$/);
     expect(lines[3]).toMatch(/report +The device reported true instead of false +-/);
-    expect(lines[4]).toMatch(new RegExp(`command +turn_on succeeded +${mine.userId} +${commandId}`));
+    expect(lines[4]).toMatch(new RegExp(`command +Turn on succeeded +${mine.userId} +${commandId}`));
   });
 
   it('explains the value at a time', async () => {
