@@ -57,7 +57,8 @@ export function useHomeTiles(homeId: string): {
   if (rooms.data === undefined || (may('user') && devices.data === undefined))
     return { tiles: undefined, problem, readAt };
   const roomIds = rooms.data.rooms.map(({ id }) => id);
-  return { tiles: homeTiles(homeId, roomIds, devices.data ?? []), problem, readAt };
+  const isComplete = devices.data !== undefined && devices.data.length < MAX_DEVICES;
+  return { tiles: homeTiles(homeId, roomIds, devices.data ?? [], { isComplete }), problem, readAt };
 }
 
 /** The default dashboard of a home: derived from its devices, and stored as a copy when it is changed. */

@@ -16,15 +16,26 @@ export interface HomeDevice {
 
 type Content = { [Kind in TileKind]: Omit<Extract<Tile, { kind: Kind }>, 'x' | 'y' | 'w' | 'h'> }[TileKind];
 
+/** With a height other than the initial one of its kind. */
+type SizedContent = Content & { h?: number };
+
 const MAX_VALUES = 8;
 const MAX_BUTTONS = 8;
 const MAX_ROOMS = 12;
 
+/** A room without devices has one line. */
+const EMPTY_ROOM_ROWS = 1;
+
 /**
- * The default dashboard of a home: pending confirmations, main values, buttons of lights, and rooms. The same devices give the
- * same tiles.
+ * The default dashboard of a home: pending confirmations, main values, buttons of lights, and rooms, those without devices last.
+ * The same devices give the same tiles. `isComplete`: the home has no other devices.
  */
-export function homeTiles(homeId: string, roomIds: readonly string[], devices: readonly HomeDevice[]): Tile[] {
+export function homeTiles(
+  homeId: string,
+  roomIds: readonly string[],
+  devices: readonly HomeDevice[],
+  { isComplete }: { isComplete: boolean },
+): Tile[] {
   const sorted = [...devices].sort((one, other) => (one.id < other.id ? -1 : 1));
   const lights = sorted.filter(({ device_type }) => ['light', 'switch'].includes(categoryOf(device_type) ?? ''));
   const values = sorted
@@ -41,9 +52,13 @@ export function homeTiles(homeId: string, roomIds: readonly string[], devices: r
       }),
     ),
   );
-  const rooms = roomIds
+  const isEmpty = (roomId: string): boolean => isComplete && !devices.some(({ room_id }) => room_id === roomId);
+  const rooms = [...roomIds.filter((id) => !isEmpty(id)), ...roomIds.filter(isEmpty)]
     .slice(0, MAX_ROOMS)
-    .map((room_id): Content => ({ kind: 'room', id: `room-${short(room_id)}`, home_id: homeId, room_id }));
+    .map((room_id): SizedContent => {
+      const rows = isEmpty(room_id) ? { h: EMPTY_ROOM_ROWS } : {};
+      return { kind: 'room', id: `room-${short(room_id)}`, home_id: homeId, room_id, ...rows };
+    });
   const waiting: Content = { kind: 'confirmations', id: 'waiting' };
   return arranged([...values, waiting, ...buttons.slice(0, MAX_BUTTONS), ...rooms].slice(0, MAX_TILES));
 }
@@ -62,10 +77,10 @@ function valueTile({ id, device_type, state }: HomeDevice): Content[] {
   return tiles;
 }
 
-function arranged(contents: readonly Content[]): Tile[] {
+function arranged(contents: readonly SizedContent[]): Tile[] {
   const tiles: Tile[] = [];
   for (const content of contents) {
-    const size = initialSizes[content.kind];
+    const size = { ...initialSizes[content.kind], ...(content.h !== undefined && { h: content.h }) };
     tiles.push({ ...content, ...size, ...freePlace(tiles, size) } as Tile);
   }
   return tiles;

@@ -128,12 +128,13 @@ function RoomTile({ tile }: { tile: TileOf<'room'> }) {
   const data = useRoomDevices(tile, room.data !== undefined);
   if (room.data === undefined || room.error?.status === 404) return <MissingNote problem={room.error} what="room" />;
   if (data === undefined) return <Loading what="Loading room" />;
-  if (data.devices.length === 0) return <p className="quiet">No devices in {room.data.room.name}.</p>;
+  const link = <Link href={`/homes/${home_id}/rooms/${room_id}`}>{room.data.room.name}</Link>;
+  if (data.devices.length === 0) return <p className="quiet small">{link} · no devices</p>;
   const online = data.devices.filter((one) => one.online).length;
   return (
     <>
       <p className="quiet small">
-        <Link href={`/homes/${home_id}/rooms/${room_id}`}>{room.data.room.name}</Link> ·{' '}
+        {link} ·{' '}
         {data.next_cursor === null
           ? `${online} of ${data.devices.length} online`
           : `first ${data.devices.length} devices, ${online} online`}

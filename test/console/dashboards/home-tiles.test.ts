@@ -12,8 +12,10 @@ const devices = [
   device(4, 'environment_sensor'),
 ];
 
+const all = { isComplete: true };
+
 it('the dashboard of a home has main values, what waits, buttons of lights, and rooms', () => {
-  const tiles = homeTiles(id(90), [id(50)], devices);
+  const tiles = homeTiles(id(90), [id(50)], devices, all);
   expect(
     tiles.map((tile) => [tile.kind, 'property' in tile ? tile.property : 'action' in tile ? tile.action : null]),
   ).toEqual([
@@ -31,8 +33,22 @@ it('the derived tiles can be stored, and do not depend on the order of the devic
     device(n, n % 2 === 0 ? 'smart_light' : 'smart_lock', { locked: false }),
   );
   for (const given of [devices, many, []]) {
-    const tiles = homeTiles(id(90), [id(50), id(51)], given);
+    const tiles = homeTiles(id(90), [id(50), id(51)], given, all);
     expect(tilesInput.safeParse(tiles).error).toBeUndefined();
-    expect(homeTiles(id(90), [id(50), id(51)], [...given].reverse())).toEqual(tiles);
+    expect(homeTiles(id(90), [id(50), id(51)], [...given].reverse(), all)).toEqual(tiles);
   }
+});
+
+it('rooms without devices come last and have one row, unless the home may have more devices', () => {
+  const inRoom = (n: number, room: number) => ({ ...device(n, 'environment_sensor'), room_id: id(room) });
+  const roomsOf = (isComplete: boolean) =>
+    homeTiles(id(90), [id(50), id(51), id(52)], [inRoom(1, 51), device(2, 'smart_lock')], { isComplete }).flatMap(
+      (tile) => (tile.kind === 'room' ? [[tile.room_id, tile.h]] : []),
+    );
+  expect(roomsOf(true)).toEqual([
+    [id(51), 3],
+    [id(50), 1],
+    [id(52), 1],
+  ]);
+  expect(roomsOf(false)).toEqual([50, 51, 52].map((n) => [id(n), 3]));
 });
