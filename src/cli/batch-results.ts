@@ -1,6 +1,7 @@
 import type { CliContext } from './cli-context.ts';
 import { FailedError } from './errors.ts';
 import { printTable } from './print.ts';
+import { fetchShownNames, type ShownNameOf } from './shown-names.ts';
 
 /** The result of a command for many devices for one of them. */
 export interface BatchResult {
@@ -15,10 +16,18 @@ export interface BatchResult {
 export const BATCH_DESCRIPTION =
   'A critical action is not sent: the commands to confirm it are printed. The exit code is 1 unless all are sent.';
 
+/** The names of the devices of results. */
+export const fetchResultNames = (client: CliContext, results: readonly BatchResult[]): Promise<ShownNameOf> =>
+  fetchShownNames(
+    client,
+    'device',
+    results.map(({ device_id }) => device_id),
+  );
+
 /** Prints one line for each device, and the commands that confirm those that wait. */
-export function showResults({ io }: CliContext, results: readonly BatchResult[]): void {
+export function showResults({ io }: CliContext, results: readonly BatchResult[], deviceName: ShownNameOf): void {
   const rows = results.map(({ device_id, status = 'rejected', command_id, code, error }) => [
-    ...[device_id, status, command_id, [code, error].filter((text) => text !== undefined).join(': ')],
+    ...[deviceName(device_id), status, command_id, [code, error].filter((text) => text !== undefined).join(': ')],
   ]);
   printTable(io, ['DEVICE', 'STATUS', 'COMMAND', 'REASON'], rows);
   for (const { device_id, dry_run_token } of results) {

@@ -20,6 +20,8 @@ export interface CandidateLimits {
   maxPages: number;
   /** Waits as `Retry-After` requires. */
   retryWhenBusy: boolean;
+  /** Those of the first pages, if there are more. */
+  partial?: boolean;
 }
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
@@ -247,7 +249,7 @@ async function fetchEntries<Entry>(
   api: Api,
   path: string,
   name: string,
-  { maxPages, retryWhenBusy, partial = false }: CandidateLimits & { partial?: boolean },
+  { maxPages, retryWhenBusy, partial = false }: CandidateLimits,
 ): Promise<Entry[]> {
   const options: RequestOptions = retryWhenBusy ? { retryWhenBusy, idempotent: true } : {};
   const entries: Entry[] = [];

@@ -1,3 +1,4 @@
+import type { ShownNameOf } from './shown-names.ts';
 import { escapeForTerminal } from './terminal-text.ts';
 
 /** The requester of what waits for a confirmation. A service of an earlier version does not send `requested_with`. */
@@ -6,9 +7,11 @@ export interface RequesterFields {
   requested_with?: { kind: 'person' | 'api_key' | 'mcp' | 'program'; prefix?: string; name?: string };
 }
 
-/** The user's id and the credential, for a sentence. */
-export const requesterText = ({ requested_by, requested_with }: RequesterFields): string =>
-  `${requested_by}${requested_with === undefined ? '' : credentialText(requested_with)}`;
+/** The user, as an id or by name, and the credential, for a sentence. */
+export const requesterText = (
+  { requested_by, requested_with }: RequesterFields,
+  nameOf: ShownNameOf = (id) => id,
+): string => `${nameOf(requested_by)}${requested_with === undefined ? '' : credentialText(requested_with)}`;
 
 function credentialText({ kind, prefix, name }: NonNullable<RequesterFields['requested_with']>): string {
   switch (kind) {

@@ -5,6 +5,7 @@ import { FailedError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { fetchPages } from '../pagination.ts';
 import { colorStatus, printTable } from '../print.ts';
+import { fetchShownNames, type ShownNameOf } from '../shown-names.ts';
 
 interface AuditEntry {
   at: string;
@@ -67,8 +68,12 @@ export function addAudit(program: Command, io: Io): void {
       const query = { ...(await queryOf(client, filters)), cursor };
       type Body = { entries: AuditEntry[]; next_cursor: string | null };
       const body = await fetchPages<Body>(api, '/v1/audit', { name: 'entries', limit, query });
+      // Users of another tenant are not members.
+      const isOwnTenant = filters.tenant === undefined && !filters.platform;
+      const users = isOwnTenant ? body.entries.map(({ by }) => by) : [];
+      const userName = await fetchShownNames(client, 'member', users);
       show(body, ({ entries, next_cursor }) => {
-        printTable(io, columns, entries.map(rowOf(io)));
+        printTable(io, columns, entries.map(rowOf(io, userName)));
         if (next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${next_cursor}`));
       });
     });
@@ -79,9 +84,9 @@ export function addAudit(program: Command, io: Io): void {
 const columns = ['AT', 'BY', 'VIA', 'ACTION', 'SUBJECT', 'OUTCOME', 'COUNT', 'ADDRESS', 'CLIENT'];
 
 const rowOf =
-  (io: Io) =>
+  (io: Io, userName: ShownNameOf) =>
   ({ at, by, key, via, action, subject, outcome, count, address, client }: AuditEntry) => [
-    ...[at, key === null ? by : `${by} (key ${key})`, via, action, subject],
+    ...[at, key === null ? userName(by) : `${userName(by)} (key ${key})`, via, action, subject],
     ...[outcome === 'done' ? outcome : colorStatus(io, outcome), count, address, client],
   ];
 

@@ -6,6 +6,7 @@ import type { Io } from '../io.ts';
 import { fetchPages } from '../pagination.ts';
 import { printTable } from '../print.ts';
 import { type RequesterFields, requesterText } from '../requester-text.ts';
+import { fetchShownNames, type ShownNameOf } from '../shown-names.ts';
 
 const kinds = ['presence', 'command', 'plan', 'confirmation', 'refusal', 'firmware'];
 
@@ -63,7 +64,9 @@ export function addTimeline(program: Command, io: Io): void {
       const path = await timelinePath(client, device, options);
       const query = { from: since, to: until, kind, cursor };
       const body = await fetchPages<Page>(client.api, path, { name: 'entries', limit, query });
-      client.show(body, (page) => printTimeline(io, page, { ofPlace: device === undefined, since, until }));
+      const users = body.entries.map(({ by }) => by);
+      const userName = await fetchShownNames(client, 'member', users);
+      client.show(body, (page) => printTimeline(io, page, { ofPlace: device === undefined, since, until, userName }));
     });
 }
 
@@ -85,13 +88,16 @@ interface Shown {
   ofPlace: boolean;
   since: string | undefined;
   until: string | undefined;
+  userName: ShownNameOf;
 }
 
-function printTimeline(io: Io, page: Page, { ofPlace, since, until }: Shown): void {
+function printTimeline(io: Io, page: Page, { ofPlace, since, until, userName }: Shown): void {
   const { entries, left_out, devices_left_out, next_cursor } = page;
   const rows = entries.map(({ at, kind, text, device_id, device_name, by, credential }) => [
     ...[at, kind, ...(ofPlace ? [device_name ?? device_id] : []), text],
-    by === null ? null : requesterText({ requested_by: by, ...(credential && { requested_with: credential }) }),
+    by === null
+      ? null
+      : requesterText({ requested_by: by, ...(credential && { requested_with: credential }) }, userName),
   ]);
   printTable(io, ['AT', 'KIND', ...(ofPlace ? ['DEVICE'] : []), 'EVENT', 'BY'], rows);
   // A cursor belongs to its range: a duration would mean another one at the next run.

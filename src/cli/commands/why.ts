@@ -5,6 +5,7 @@ import type { Io } from '../io.ts';
 import { printTable } from '../print.ts';
 import { printKnownProperties } from '../property-hint.ts';
 import { type RequesterFields, requesterText } from '../requester-text.ts';
+import { fetchShownNames, type ShownNameOf } from '../shown-names.ts';
 import { escapeForTerminal } from '../terminal-text.ts';
 import { formatTime } from '../time-text.ts';
 
@@ -42,14 +43,17 @@ export function addWhy(program: Command, io: Io): void {
       const path = `/v1/devices/${encodeURIComponent(deviceId)}/why`;
       const query = new URLSearchParams({ property, ...(at !== undefined && { at }) });
       const body = await client.api.get<{ explanation: Explanation }>(`${path}?${query}`);
-      client.show(body, ({ explanation }) => printExplanation(io, explanation));
+      const users = body.explanation.chain.map(({ by }) => by);
+      const userName = await fetchShownNames(client, 'member', users);
+      client.show(body, ({ explanation }) => printExplanation(io, explanation, userName));
       const { value, chain } = body.explanation;
       if (value === null && chain.length === 0 && !client.json)
         await printKnownProperties(io, client.api, { deviceId, property });
     });
 }
 
-function printExplanation(io: Io, { property, value, changed_from, chain, cause, left_out }: Explanation): void {
+function printExplanation(io: Io, explanation: Explanation, userName: ShownNameOf): void {
+  const { property, value, changed_from, chain, cause, left_out } = explanation;
   const { bold } = io.outColors;
   const since = changed_from === null ? '' : ` since ${formatTime(io, changed_from)}`;
   io.out(`${escapeForTerminal(property)} is ${bold(escapeForTerminal(JSON.stringify(value)))}${since}`);
@@ -57,7 +61,9 @@ function printExplanation(io: Io, { property, value, changed_from, chain, cause,
   if (chain.length > 0) {
     const rows = chain.map(({ at, kind, text, id, by, credential }) => [
       ...[at, kind, text],
-      by === null ? null : requesterText({ requested_by: by, ...(credential && { requested_with: credential }) }),
+      by === null
+        ? null
+        : requesterText({ requested_by: by, ...(credential && { requested_with: credential }) }, userName),
       id,
     ]);
     printTable(io, ['AT', 'KIND', 'EVENT', 'BY', 'ID'], rows);

@@ -73,17 +73,27 @@ describe('twinkeep groups', () => {
   it('commands its devices', async () => {
     const sent = await run('groups', 'command', 'Evening lights', 'set_brightness', 'level=20');
     expect([sent.code, sent.stderr]).toEqual([0, '']);
-    expect(sent.stdout).toMatch(new RegExp(`^${lamp.deviceId} +dispatched +[0-9a-f-]{36} +-$`, 'm'));
+    expect(sent.stdout).toMatch(/^Desk lamp +dispatched +[0-9a-f-]{36} +-$/m);
     const [command] = (await json('commands', 'list', 'Desk lamp')).commands;
     expect([command.action, command.params]).toEqual(['set_brightness', { level: 20 }]);
+  });
+
+  it('shows the ids of devices that have the same name', async () => {
+    const ids = [1, 2].map(async () => (await register(owner, { name: 'Twin' })).device_id as string);
+    const twins = await Promise.all(ids);
+    await run('groups', 'add', slug, ...twins);
+    const { stdout } = await run('groups', 'command', slug, 'turn_on');
+    for (const twin of twins) expect(stdout).toMatch(new RegExp(`^${twin} +dispatched `, 'm'));
+    expect(stdout).toMatch(/^Desk lamp +dispatched /m);
+    for (const twin of twins) await owner.delete(`/v1/devices/${twin}`);
   });
 
   it('with a device that cannot do it ends with 1 and prints the reason', async () => {
     await run('groups', 'add', slug, door);
     const { code, stdout, stderr } = await run('groups', 'command', slug, 'turn_on');
     expect([code, stderr]).toEqual([1, 'error: not sent to 1 of 2 devices\n']);
-    expect(stdout).toMatch(new RegExp(`^${door} +rejected .*ACTION_NOT_IN_MANIFEST: `, 'm'));
-    expect(stdout).toMatch(new RegExp(`^${lamp.deviceId} +dispatched `, 'm'));
+    expect(stdout).toMatch(/^Front door +rejected .*ACTION_NOT_IN_MANIFEST: /m);
+    expect(stdout).toMatch(/^Desk lamp +dispatched /m);
   });
 });
 

@@ -10,6 +10,7 @@ let lamp: string;
 beforeAll(async () => {
   service = await startHttpService();
   mine = await makeTestTenant(service);
+  await service.updateUser(mine.userId, { email: 'ada@example.com' });
   lamp = (await mine.register({ name: 'Desk lamp', room_id: mine.roomId })).device_id;
   await mine.call('POST', `/device/${lamp}/command`, { action: 'turn_on' });
   service.clock.advance(1_000);
@@ -47,7 +48,18 @@ describe('twinkeep timeline', () => {
     expect(ofDevice.stdout).toMatch(/^AT +KIND +EVENT +BY\n.* refusal +Fly was refused: /);
     const ofHome = await run('timeline', '--home', mine.homeId, '--limit', '1');
     expect(ofHome.stdout).toMatch(/^AT +KIND +DEVICE +EVENT +BY\n.* refusal +Desk lamp +Fly was refused: /);
+    expect(ofHome.stdout).toMatch(/ ada@example\.com$/m);
+    const { entries } = JSON.parse((await run('timeline', lamp, '--json')).stdout);
+    expect(entries.map(({ by }: { by: string }) => by)).toEqual([mine.userId, mine.userId]);
     expect(ofHome.stderr).toMatch(/^more: --cursor \S+\n$/);
+  });
+
+  it('shows the ids of users to a member who may not list them', async () => {
+    const { code, stdout, stderr } = await runCliInProcess(['timeline', lamp], {
+      ...{ url: service.url, token: mine.tokens.user },
+    });
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout).toMatch(new RegExp(` ${mine.userId}$`, 'm'));
   });
 
   it('continues with the options that it prints, also after a duration', async () => {

@@ -11,6 +11,7 @@ let commandId: string;
 beforeAll(async () => {
   service = await startHttpService();
   mine = await makeTestTenant(service);
+  await service.updateUser(mine.userId, { email: 'ada@example.com' });
   lamp = (await mine.register({ name: 'Desk lamp' })).device_id;
   await mine.connect(lamp);
   await mine.report(lamp, { on: false, brightness: 10 });
@@ -32,7 +33,7 @@ describe('twinkeep why', () => {
     expect(lines[1]).toMatch(/^A command caused it: /);
     expect(lines[2]).toMatch(/^AT +KIND +EVENT +BY +ID$/);
     expect(lines[3]).toMatch(/report +The device reported true instead of false +-/);
-    expect(lines[4]).toMatch(new RegExp(`command +Turn on succeeded +${mine.userId} +${commandId}`));
+    expect(lines[4]).toMatch(new RegExp(`command +Turn on succeeded +ada@example.com +${commandId}`));
   });
 
   it('explains the value at a time', async () => {
