@@ -37,7 +37,7 @@ export const documentedResources = (headers: JsonObject, atRootToo: JsonObject):
   '/auth/cli': {
     get: {
       operationId: 'openCliHandshake',
-      summary: 'The page that `twinkeep login` opens: sign in, and type the 6 characters of the terminal',
+      summary: 'The page that twinkeep login opens: sign in, and type the 6 characters of the terminal',
       tags: [SIGN_IN],
       ...noAuthentication,
       parameters: [

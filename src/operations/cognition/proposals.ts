@@ -108,7 +108,7 @@ export const listProposals = operation({
 export const getProposal = operation({
   ...reading,
   name: 'getProposal',
-  summary: 'Show a proposal; `pending` without steps until the sidecar has responded',
+  summary: 'Show a proposal, which is pending and has no steps until the sidecar has responded',
   input: z.strictObject({ id: idOf('proposal') }),
   output: proposalAnswer,
   refuses: ['NOT_FOUND'],

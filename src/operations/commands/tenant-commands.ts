@@ -31,7 +31,7 @@ const filterFields = {
 export const listTenantCommands = operation({
   name: 'listTenantCommands',
   summary:
-    'List the commands of all devices, including refused ones, newest first. A page with `status` or `requested_by` can have fewer entries than `limit`, and even none, although `next_cursor` is not null',
+    'List the commands of all devices, including refused ones, newest first. A page with a status or a requester can have fewer entries than its limit, and even none, although there is a next page',
   input: z.strictObject({ ...filterFields, ...paging }),
   output: z.object({ commands: z.array(tenantCommand), count: listCount, next_cursor: nextCursor }),
   role: 'user',

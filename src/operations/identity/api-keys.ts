@@ -235,7 +235,7 @@ export const rotateApiKey = operation({
   name: 'rotateApiKey',
   summary:
     'Replace an API key by one with a new prefix and the same name, scopes, restriction and expiry; the old key is revoked at once, ' +
-    'or with `grace_s` remains valid for that time, which another rotation of the new key ends. ' +
+    'or with grace_s remains valid for that time, which another rotation of the new key ends. ' +
     'An admin who rotates another person’s key becomes the owner of the new one, limited to that person’s current role',
   input: z.strictObject({
     prefix,

@@ -27,7 +27,7 @@ const member = { authenticated: true, has_tenant: true, user: ADA, invitations: 
 const meExamples = {
   member: {
     summary:
-      'A member of a tenant, with a token or a cookie session; while the tenant is suspended with `tenant_suspended`',
+      'A member of a tenant, with a token or a cookie session; while the tenant is suspended with tenant_suspended',
     output: member,
   },
   invited: {
@@ -145,7 +145,7 @@ const clearCookie = (name: CookieChange['name']): CookieChange => ({ name, value
 
 export const getCsrfToken = operation({
   name: 'getCsrfToken',
-  summary: 'Get the token that a cookie session sends as `X-CSRF-Token` with each change',
+  summary: 'Get the token that a cookie session sends as X-CSRF-Token with each change',
   input: z.strictObject({}),
   output: z.object({ csrf_token: z.string() }),
   role: null,

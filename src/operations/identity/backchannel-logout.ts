@@ -10,7 +10,7 @@ const MAX_BODY_BYTES = 32_768;
 export const endProviderSession = operation({
   name: 'endProviderSession',
   summary:
-    'Sign a user out who has signed out at the identity provider (OpenID Connect Back-Channel Logout 1.0): the provider sends `logout_token` in a form',
+    'Sign a user out who has signed out at the identity provider (OpenID Connect Back-Channel Logout 1.0): the provider sends logout_token in a form',
   input: z.strictObject({}),
   output: z.object({ status: z.literal('logged_out') }),
   role: null,

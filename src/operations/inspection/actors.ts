@@ -98,7 +98,7 @@ const commandFieldsOf = ({ deviceId, deviceName, params, requestedBy }: ListedCo
 export const listActors = operation({
   ...admin,
   name: 'listActors',
-  summary: "List the tenant's actors, newest first; a page may have fewer entries than `limit` and still a next page",
+  summary: "List the tenant's actors, newest first; a page may have fewer entries than its limit and still a next page",
   input: z.strictObject({
     kind: actorKind.optional().meta({ description: 'Only of this kind' }),
     state: z.string().min(1).max(200).optional().meta({

@@ -59,7 +59,8 @@ export const auditFilters = z.strictObject({
 
 export const listAudit = operation({
   name: 'listAudit',
-  summary: 'List actions and refusals, newest first; a page may have fewer entries than `limit` and still a next page',
+  summary:
+    'List actions and refusals, newest first; a page may have fewer entries than its limit and still a next page',
   input: auditFilters.extend(paging),
   output: z.object({ entries: z.array(entry), count: listCount, next_cursor: nextCursor }),
   role: 'admin',
@@ -99,7 +100,7 @@ const head = z
 export const verifyAudit = operation({
   name: 'verifyAudit',
   summary:
-    'Verify the hash chain over the audit log of the tenant: whether sealed entries were changed, added or removed; repeat with `next` until it is null',
+    'Verify the hash chain over the audit log of the tenant: whether sealed entries were changed, added or removed; repeat with next until it is null',
   input: z.strictObject({
     from: head.optional().meta({
       description:

@@ -19,7 +19,7 @@ const publicRead = { role: null, scope: null, changes: false } as const;
 export const getStatus = operation({
   ...publicRead,
   name: 'getStatus',
-  summary: 'Show the service and whether it works; `degraded` if a part of `/health` is',
+  summary: 'Show the service and whether it works; it is degraded if a part of /health is',
   input: nothing,
   output: z.object({
     system: z.string(),

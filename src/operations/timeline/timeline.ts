@@ -82,7 +82,7 @@ export const getDeviceTimeline = operation({
   ...reading,
   name: 'getDeviceTimeline',
   summary:
-    'List what happened to a device, newest first: presence, commands, plans, confirmations, refusals and firmware. A page may have fewer entries than `limit` and still a next page',
+    'List what happened to a device, newest first: presence, commands, plans, confirmations, refusals and firmware. A page may have fewer entries than its limit and still a next page',
   input: filterFields.extend({ id: idOf('device') }),
   refuses: ['NOT_FOUND'],
   example,
