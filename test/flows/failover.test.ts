@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { lockTiming } from '../../src/store/lock/lock-timing.ts';
 import type { Server } from '../support/child-server.ts';
 import { eventually } from '../support/clock.ts';
@@ -13,31 +13,36 @@ import { sql, watchWrites, writesByEpoch } from '../support/write-oracle.ts';
 
 const closing: (() => Promise<unknown>)[] = [];
 
-async function server(copyOf?: string): Promise<Server> {
-  const started = (await startPostgres({ copyOf })) as Server;
-  closing.push(() => started.stop());
-  return started;
-}
-
 describe.runIf(inject('postgresUrl'))('a failover in which the old primary keeps running', () => {
   let deployment: Deployment;
+  /** The same for all tests, with a database for each. */
   let old: Server;
   let line: TcpProxy;
 
   async function run(lockEnv: Record<string, string>): Promise<ServiceProcess> {
-    const DATABASE_URL = line.proxiedUrl(`${old.url}/service`);
+    const DATABASE_URL = line.proxiedUrl(deployment.databaseUrl ?? '');
     const service = startServiceProcess(deployment, { ...lockEnv, ...(await freePorts()), DATABASE_URL });
     closing.push(() => service.kill());
     return service;
   }
 
+  /** Copies the old primary, and sends new connections to the copy. */
+  async function promoteCopy(): Promise<Server> {
+    const promoted = (await startPostgres({ copyOf: old.url })) as Server;
+    closing.push(() => promoted.stop());
+    line.retarget(promoted.url);
+    return promoted;
+  }
+
+  beforeAll(async () => {
+    old = (await startPostgres()) as Server;
+  });
+  afterAll(() => old.stop());
   beforeEach(async () => {
-    deployment = (await makePostgresDeployment()) as Deployment;
+    deployment = (await makePostgresDeployment(false, old.url)) as Deployment;
     closing.push(() => deployment.remove());
-    old = await server();
     line = await startTcpProxy(old.url);
     closing.push(() => line.close());
-    await sql(`${old.url}/postgres`, 'create database service');
   });
   afterEach(async () => {
     for (const close of closing.splice(0).reverse()) await close();
@@ -51,15 +56,14 @@ describe.runIf(inject('postgresUrl'))('a failover in which the old primary keeps
     const deviceId = (await register(owner)).device_id;
     const command = () =>
       owner.post(`/v1/device/${deviceId}/command`, { action: 'turn_on' }).catch(() => ({ status: 0, body: null }));
-    await watchWrites(`${old.url}/service`);
+    await watchWrites(deployment.databaseUrl ?? '');
     expect((await command()).status).toBe(202);
-    const promoted = await server(old.url);
-    line.retarget(promoted.url);
+    const promoted = await promoteCopy();
     const second = await run(defaultLeaseLockEnv);
     await second.active;
     // Connections to the old primary break one by one, as after a change of name or address.
     await sql(
-      `${old.url}/service`,
+      deployment.databaseUrl ?? '',
       `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'twinkeep'`,
     );
     let over = false;
@@ -74,7 +78,7 @@ describe.runIf(inject('postgresUrl'))('a failover in which the old primary keeps
     expect(await first.exited).toMatchObject({ code: 1 });
     const next = makeApiClient(await second.listening, owner.token);
     expect((await next.post('/v1/homes', { home_name: 'Next' })).status).toBe(201);
-    const url = `${promoted.url}/service`;
+    const url = `${promoted.url}${new URL(deployment.databaseUrl ?? '').pathname}`;
     expect(await sql(url, 'select id from commands where id = any($1::uuid[])', [accepted])).toEqual([]);
     expect(await writesByEpoch(url)).toMatchObject([
       { epoch: 1, violations: [] },
@@ -85,8 +89,7 @@ describe.runIf(inject('postgresUrl'))('a failover in which the old primary keeps
   it('ends that process also while all its connections to the old primary stay open', async () => {
     const first = await run({ LOCK_TIMING: JSON.stringify({ ...lockTiming, probe: 200 }) });
     await first.active;
-    const promoted = await server(old.url);
-    line.retarget(promoted.url);
+    await promoteCopy();
     const { code, stderr } = await first.exited;
     expect(code).toBe(1);
     expect(stderr).toContain(
