@@ -21,9 +21,10 @@ const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 /** The completions of bash for the last of `words`, which are as typed. */
 async function inBash(words: readonly string[], env: Record<string, string>): Promise<string[]> {
   const program = [process.execPath, ...nodeFlags, resolve('src/cli/main.ts')].map(quoted).join(' ');
+  // As `source <(twinkeep completion bash)`, without a process for it.
   const script = `
     twinkeep() { ${program} "$@"; }
-    source <(twinkeep completion bash)
+    ${completionScripts.bash}
     # The name of the function that bash calls.
     completer=$(complete -p twinkeep); completer=\${completer##*-F }; completer=\${completer%% *}
     COMP_WORDS=(twinkeep ${words.map(quoted).join(' ')})
