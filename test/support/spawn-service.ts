@@ -12,6 +12,7 @@ import type { ApiClient } from './service.ts';
 import type { FromService, ToService } from './service-process.ts';
 
 const entry = fileURLToPath(new URL('./service-process.ts', import.meta.url));
+const relativeImports = new URL('./relative-imports.ts', import.meta.url).href;
 
 export interface Ports {
   PORT: string;
@@ -129,7 +130,7 @@ export function startServiceProcess(
   onStderr?: (chunk: Buffer) => void,
 ): ServiceProcess {
   const child = fork(entry, [], {
-    execArgv: nodeFlags,
+    execArgv: [...nodeFlags, '--import', relativeImports],
     env: { ...nodeEnv, ...deployment.env, ...more },
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
   });
