@@ -44,8 +44,8 @@ const groups = {
   /** More workers than cores: these files spend a third of their time waiting for processes, timers and pages. */
   waiting: { maxWorkers: Math.min(Math.ceil(workers * 1.5), 8), sequence: { groupOrder: 0 } },
   busy: { maxWorkers: workers, sequence: { groupOrder: 1 } },
-  /** One file at a time: its processes use all cores. */
-  alone: { maxWorkers: 1, sequence: { groupOrder: 2 } },
+  /** Two files at a time: the processes of one use half of two cores, as they wait for each other. */
+  paired: { maxWorkers: Math.min(workers, 2), sequence: { groupOrder: 2 } },
 };
 
 interface Limits {
@@ -89,7 +89,7 @@ export default defineConfig({
         ...{ group: 'busy', seconds: SHORT_S },
       }),
       project('process', files(process), files([...browser, ...nodes]), { group: 'waiting', seconds: LONG_S }),
-      project('nodes', files(nodes), [], { group: 'alone', seconds: LONG_S }),
+      project('nodes', files(nodes), [], { group: 'paired', seconds: LONG_S }),
       project('browser', files(browser), [], { group: 'waiting', seconds: LONG_S }),
       // Only by `npm run nemesis`, which sets the variable.
       ...(env.NEMESIS === undefined

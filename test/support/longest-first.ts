@@ -7,13 +7,13 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
  * longest, and a slow file that starts last keeps one worker busy while the others are idle.
  */
 
-/**
- * Files that take more than about 15 s, longest first, without those that run one at a time; a wrong entry only costs
- * time.
- */
+/** Files that take more than about 15 s, longest first; a wrong entry only costs time. */
 const LONGEST = [
   'simulation/simulation',
   'flows/fence',
+  'flows/nodes-keys',
+  'flows/rolling-update-contract',
+  'flows/rolling-update',
   'console/tenant-administration',
   'flows/standby',
   'console/actors',
