@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Device } from '../../src/device/device.ts';
 import { eventually } from '../support/clock.ts';
@@ -36,9 +36,9 @@ describe.runIf(inject('postgresUrl'))('connections to three nodes', () => {
   beforeAll(async () => {
     owner = await running.owner('owner');
   });
+  beforeEach(() => running.restore());
   afterEach(async () => {
     for (const close of closing.splice(0).reverse()) await close();
-    await running.restore();
   });
 
   /** The owner of the tenant, and a node that stays. */

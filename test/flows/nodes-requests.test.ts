@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { type IncomingMessage, request as sendRequest } from 'node:http';
-import { afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { register } from '../support/device.ts';
 import { type RunningNode, RunningNodes, type TenantOwner } from '../support/running-nodes.ts';
 import { type ApiResponse, makeApiClient } from '../support/service.ts';
@@ -18,7 +18,7 @@ describe.runIf(inject('postgresUrl'))('requests to three nodes', () => {
     owner = await running.owner('owner');
   });
 
-  afterEach(() => running.restore());
+  beforeEach(() => running.restore());
 
   /** The owner of the tenant, and the two others. */
   const roles = async () => {

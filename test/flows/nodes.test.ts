@@ -1,4 +1,4 @@
-import { afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { eventually } from '../support/clock.ts';
 import { connect, register, waitForCommand } from '../support/device.ts';
 import { type RunningNode, RunningNodes, type TenantOwner } from '../support/running-nodes.ts';
@@ -8,7 +8,7 @@ describe.runIf(inject('postgresUrl'))('three nodes on one database', () => {
   const running = new RunningNodes();
   const { nodes } = running;
   let owner: TenantOwner;
-  afterEach(() => running.restore());
+  beforeEach(() => running.restore());
   const at = ({ url }: RunningNode, token = owner.token) => makeApiClient(url, token);
 
   beforeAll(async () => {

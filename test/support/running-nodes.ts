@@ -138,7 +138,7 @@ export class RunningNodes {
     };
   }
 
-  /** Replaces the nodes that have ended. */
+  /** Replaces the nodes that have ended. Before each test, because none is needed after the last one. */
   async restore(): Promise<void> {
     const missing = FIRST_NODES - this.nodes.length;
     await Promise.all(Array.from({ length: Math.max(0, missing) }, () => this.add()));
