@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, inject, it } from 'vitest';
 import { connectPostgres } from '../../src/store/postgres/connect.ts';
 import { eventually, testClock } from '../support/clock.ts';
-import { type Deployment, makeDeployment, makePgliteDeployment } from '../support/deployment.ts';
+import { type Deployment, makeDeployment } from '../support/deployment.ts';
 import { makeApiClient, startService } from '../support/service.ts';
 import { freePorts, newOwner, serve } from '../support/spawn-service.ts';
 
@@ -38,14 +38,14 @@ const withArtifactsIn = (kind: string, deployment: Deployment): Deployment => ({
   env: { ...deployment.env, ARTIFACT_STORE: kind },
 });
 
-const folder = { kind: 'folder', deploy: makePgliteDeployment, storedIn: storedInFolder };
-const database = { kind: 'database', deploy: makeDeployment, storedIn: storedInDatabase };
+const folder = { kind: 'folder', storedIn: storedInFolder };
+const database = { kind: 'database', storedIn: storedInDatabase };
 const kinds = inject('postgresUrl') === null ? [folder] : [folder, database];
 
 it.each(kinds)(
   'a service killed during an upload leaves the draft unchanged, and the partial artifact is removed after its age limit ($kind)',
-  async ({ kind, deploy, storedIn }) => {
-    const deployment = withArtifactsIn(kind, await deploy());
+  async ({ kind, storedIn }) => {
+    const deployment = withArtifactsIn(kind, await makeDeployment());
     const { files, close } = storedIn(deployment);
     const ports = await freePorts();
     const first = serve(deployment, ports);

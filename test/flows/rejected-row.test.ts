@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { ActorCommit, Store } from '../../src/store/contract.ts';
 import { eventually } from '../support/clock.ts';
-import { eachDeployment } from '../support/deployment.ts';
+import { oneDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
 import { mapConcurrently } from '../support/map-concurrently.ts';
 import { connectRawDevice } from '../support/raw-device.ts';
@@ -29,7 +29,7 @@ function poisoning(store: Store, isMeant: (commit: ActorCommit) => boolean): Sto
   };
 }
 
-eachDeployment('a row that the database refuses', (deployment) => {
+oneDeployment('a row that the database refuses', (deployment) => {
   it('among 100 valid ones is refused alone, and the others are stored', async () => {
     let victim = '';
     const poisoned: string[] = [];
