@@ -14,17 +14,19 @@ import {
 } from '../support/spawn-service.ts';
 import { Workload } from '../support/workload.ts';
 
+/*
+ * What is in the real store after a kill, so nearly all are after a commit. A kill before a commit leaves the store as it
+ * was; the simulation tries these at random moments.
+ */
 const moments: [string, CrashPoint][] = [
   ['between committing a request and answering it', { at: 'committed', of: 'request' }],
   ['between committing a report and acknowledging it', { at: 'committed', of: 'report' }],
   ['between the mark of a critical command and its bytes', { at: 'committed', of: 'critical write' }],
-  ['between deciding on an answer with its command and committing both', { at: 'decided', of: 'sender and receiver' }],
   [
     'between committing an answer with its command and acknowledging it',
     { at: 'committed', of: 'sender and receiver' },
   ],
   ['between the release of an output and its mark', { at: 'decided', of: 'mark' }],
-  ['between reading reports and compacting them', { at: 'decided', of: 'compaction', skip: 4 }],
   ['between compacting reports and continuing with the next ones', { at: 'committed', of: 'compaction', skip: 4 }],
 ];
 
@@ -73,6 +75,13 @@ eachDeployment('a service that is killed repeatedly', (deployment) => {
       const { command } = (await owner.get(`/v1/commands/${body.command_id}`)).body;
       return command.status === 'expired';
     });
+  });
+
+  it('continues after it was stopped', async () => {
+    expect(await service.kill('SIGTERM')).toMatchObject({ code: 0 });
+    service = startServiceProcess(deployment(), { ...ports, ...frequentCompaction });
+    await service.active;
+    await crowd.waitForProgress();
   });
 
   it('lost nothing that it had acknowledged, applied nothing twice, and has each report in the history once', async () => {

@@ -16,12 +16,10 @@ type Owner = Awaited<ReturnType<typeof newOwner>>;
  * Later moments exist only if no two of these share a commit.
  */
 const faults: CrashPoint[] = [
-  { at: 'decided', of: 'plan', skip: 0 },
-  { at: 'decided', of: 'plan', skip: 1 },
-  { at: 'decided', of: 'plan', skip: 3 },
   { at: 'committed', of: 'plan', skip: 0 },
-  { at: 'committed', of: 'plan', skip: 2 },
+  { at: 'decided', of: 'plan', skip: 1 },
   { at: 'committed', of: 'plan', skip: 1 },
+  { at: 'decided', of: 'plan', skip: 3 },
 ];
 
 oneDeployment('a goal whose service is killed while it runs', (deployment) => {

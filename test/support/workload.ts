@@ -6,8 +6,8 @@ import { eventually, within } from './clock.ts';
 import { connect, register } from './device.ts';
 import type { ApiClient, ApiResponse } from './service.ts';
 
-/** Enough for several events in flight at any time; a faster load would need most of the processor. */
-const PACE_MS = 50;
+/** Enough for events in flight at most times; a faster load would need most of the processor. */
+const PACE_MS = 100;
 const PAGE = 200;
 /** A command is written again after all failures of a test. */
 const KEPT = { ttl_s: 300, timeout_s: 300 };
