@@ -207,39 +207,40 @@ oneDeployment('a kill during a plan', (deployment) => {
   let sidecar: SidecarProcess;
   let service: ServiceProcess;
   let home: RecordingDevices;
-  let ports: Ports | undefined;
-  let owner: Awaited<ReturnType<typeof newOwner>> | null = null;
+  let ports: Ports;
+  let owner: Awaited<ReturnType<typeof newOwner>>;
   const start = () =>
     startServiceProcess(deployment(), { ...ports, SIDECAR: 'external', SIDECAR_ADDRESS: sidecar.address });
-  beforeEach(async () => {
-    home = new RecordingDevices();
-    ports ??= await freePorts();
+  beforeAll(async () => {
+    ports = await freePorts();
     sidecar = await sidecarProcess();
     await sidecar.start();
     service = start();
     await service.active;
+    owner = await newOwner(deployment(), (token) => makeApiClient(`http://127.0.0.1:${ports.PORT}`, token));
   });
-  afterEach(async () => {
-    await home.close();
+  beforeEach(() => {
+    home = new RecordingDevices();
+  });
+  afterEach(() => home.close());
+  afterAll(async () => {
     await sidecar.kill();
-    await service.kill('SIGTERM');
+    await service.kill();
   });
 
   async function underWay() {
-    owner ??= await newOwner(deployment(), (token) => makeApiClient(`http://127.0.0.1:${ports?.PORT}`, token));
     await home.addLight(owner, 'Ceiling light');
     await home.addDoorLock(owner, 'Front door');
     home.hold('Ceiling light');
     const id = await submitGoal(owner, 'turn off the ceiling light; then lock the front door');
     await eventually(() => home.actions.length === 1);
-    const requested = owner;
-    await eventually(async () => (await requested.get(`/v1/plans/${id}`)).body.plan.steps.length === 2);
-    return { owner, id };
+    await eventually(async () => (await owner.get(`/v1/plans/${id}`)).body.plan.steps.length === 2);
+    return id;
   }
   const asPlanned = ['Ceiling light off', 'Front door lock'];
 
   it('of the sidecar: it continues from the contexts that it receives', async () => {
-    const { owner, id } = await underWay();
+    const id = await underWay();
     await sidecar.kill();
     home.release('Ceiling light');
     await eventually(() => home.actions.length === 2);
@@ -250,7 +251,7 @@ oneDeployment('a kill during a plan', (deployment) => {
   });
 
   it('of the service: no step twice, none left out', async () => {
-    const { owner, id } = await underWay();
+    const id = await underWay();
     await service.kill();
     home.release('Ceiling light');
     service = start();
