@@ -86,16 +86,27 @@ export interface FreshDatabase {
 
 /** A new database, migrated unless `empty`. `serverUrl` is the value of `inject('postgresUrl')`. */
 export async function freshDatabase(serverUrl: string, empty = false): Promise<FreshDatabase> {
-  const name = `test_${randomBytes(6).toString('hex')}`;
   if (!empty) await makeTemplate(serverUrl);
+  return createDatabase(serverUrl, empty ? null : TEMPLATE);
+}
+
+/** A copy of a database without connections. */
+export const copyOf = ({ url }: FreshDatabase): Promise<FreshDatabase> => {
+  const { pathname } = new URL(url);
+  return createDatabase(url.slice(0, -pathname.length), pathname.slice(1));
+};
+
+/** With the schema and rows of the database `template`, or empty. */
+async function createDatabase(serverUrl: string, template: string | null): Promise<FreshDatabase> {
+  const name = `test_${randomBytes(6).toString('hex')}`;
   await asAdmin(serverUrl, async (client) => {
-    if (empty) return client.query(`create database ${name}`);
+    if (template === null) return client.query(`create database ${name}`);
     const { rows } = await client.query<{ version: number }>(
       `select current_setting('server_version_num')::int as version`,
     );
     // Half of the work of the default, which writes all pages to the log. PostgreSQL 14 always copies files.
     const strategy = (rows[0]?.version ?? 0) >= 150_000 ? ' strategy file_copy' : '';
-    return client.query(`create database ${name} template ${TEMPLATE}${strategy}`);
+    return client.query(`create database ${name} template ${template}${strategy}`);
   });
   return {
     url: `${serverUrl}/${name}`,
@@ -196,6 +207,20 @@ export function eachStore(title: string, suite: Suite): void {
 /** Like `eachStore`, without the store in memory: for suites that compare the contract's results with rows. */
 export function eachDatabase(title: string, suite: Suite): void {
   for (const kind of databases()) onStore(title, kind, suite);
+}
+
+/**
+ * Runs the suite on PostgreSQL, or on PGlite if it is not installed: for many calls whose statements are tested on each
+ * store by `eachStore`. `EVERY_CASE=1` runs it on each.
+ */
+export function oneDatabase(title: string, suite: Suite): void {
+  const kinds = process.env.EVERY_CASE === '1' ? databases() : databases().slice(-1);
+  for (const kind of kinds) onStore(title, kind, suite);
+}
+
+/** Runs the suite on PostgreSQL if it is installed. */
+export function onPostgres(title: string, suite: Suite): void {
+  for (const kind of databases()) if (kind.name === 'PostgreSQL') onStore(title, kind, suite);
 }
 
 function onStore(title: string, { name, open }: Kind, suite: Suite): void {

@@ -8,7 +8,7 @@ import { ackReceived, confirm, HOUR, observed, other, ready, request } from '../
 import { newId } from '../../support/actor-commits.ts';
 import { testClock } from '../../support/clock.ts';
 import { expectReached, fc } from '../../support/properties.ts';
-import { eachDatabase } from '../../support/store.ts';
+import { oneDatabase } from '../../support/store.ts';
 
 type Move = (at: number, deviceId: Uuid) => CommandEvent;
 type Ending = 'as it is' | 'refused' | 'unknown and kept' | 'unknown and not kept';
@@ -91,7 +91,7 @@ afterEach(() => {
   for (const runtime of runtimes.splice(0)) runtime.halt();
 });
 
-eachDatabase('after random events of the commands of a device', (backend) => {
+oneDatabase('after random events of the commands of a device', (backend) => {
   const clock = testClock();
   let ending: Ending = 'as it is';
   const found = { open: 0, pending: 0, watching: 0, awaiting: 0 };

@@ -19,7 +19,7 @@ import {
 } from '../../support/actor-commits.ts';
 import type { CommittedBatch } from '../../support/committed-batch.ts';
 import { expectReached, fc, runs, seed } from '../../support/properties.ts';
-import { eachDatabase } from '../../support/store.ts';
+import { oneDatabase } from '../../support/store.ts';
 
 const universal = new BatchStatement('any', allSections);
 
@@ -251,7 +251,7 @@ async function outcome(
 /** Split into several tests, so that each finishes well within the time limit. */
 const PARTS = Array.from({ length: 5 }, (_, n) => n + 1);
 
-eachDatabase('commits', (backend) => {
+oneDatabase('commits', (backend) => {
   const used = new Set<string>();
 
   async function tryBatches(tries: { numRuns: number; seed: number }): Promise<void> {

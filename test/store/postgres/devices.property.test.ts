@@ -10,7 +10,7 @@ import { HOME, HOUR, header, key, manifest, other, register, report, T0 } from '
 import { newId } from '../../support/actor-commits.ts';
 import { testClock } from '../../support/clock.ts';
 import { expectReached, fc } from '../../support/properties.ts';
-import { type Backend, eachDatabase } from '../../support/store.ts';
+import { type Backend, oneDatabase } from '../../support/store.ts';
 import { flatContext } from '../../support/stored-context.ts';
 
 type Next = (at: number, device: DeviceContext) => DeviceEvent;
@@ -93,7 +93,7 @@ afterEach(() => {
   for (const runtime of runtimes.splice(0)) runtime.halt();
 });
 
-eachDatabase('after random events of a device', (backend) => {
+oneDatabase('after random events of a device', (backend) => {
   const clock = testClock();
   let ending: Ending = 'as it is';
   let liveOnly = 0;

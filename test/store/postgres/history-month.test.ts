@@ -4,7 +4,7 @@ import { HistoryUpkeep } from '../../../src/main/history-upkeep.ts';
 import type { HistoryCompaction } from '../../../src/services/history-compaction.ts';
 import { type TestClock, testClock } from '../../support/clock.ts';
 import { bucketsOf, compactionOf, HOUR, MINUTE, ReportingDevice, summaryOf } from '../../support/history-model.ts';
-import { eachDatabase } from '../../support/store.ts';
+import { oneDatabase } from '../../support/store.ts';
 
 const ROLLUP_PARTITION_DAYS = 30;
 /** The first day of a partition of roll-ups, so that it expires as a whole. */
@@ -25,7 +25,7 @@ const PERIODS = Array.from({ length: Math.ceil(DAYS / PERIOD_DAYS) }, (_, n) => 
   return [from, Math.min(from + PERIOD_DAYS, DAYS)] as const;
 });
 
-eachDatabase('a month of history', (backend) => {
+oneDatabase('a month of history', (backend) => {
   const store = () => backend().store;
   let busy: ReportingDevice;
   let quiet: ReportingDevice;

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { afterEach, describe, expect, inject, it, vi } from 'vitest';
+import { afterAll, afterEach, describe, expect, inject, it, vi } from 'vitest';
 import { type AdvisoryLock, AdvisoryLock as Lock } from '../../../src/store/lock/advisory-lock.ts';
 import { sharedOwnership } from '../../../src/store/lock/shared-ownership.ts';
 import { connectPostgres } from '../../../src/store/postgres/connect.ts';
@@ -10,7 +10,7 @@ import { type Migration, migrations, SCHEMA_LEVEL } from '../../../src/store/pos
 import { WaitingContracts } from '../../../src/store/postgres/waiting-contracts.ts';
 import { eventually } from '../../support/clock.ts';
 import { longLivedLockParts, recordingLog } from '../../support/lock-parts.ts';
-import { freshDatabase } from '../../support/store.ts';
+import { copyOf, type FreshDatabase, freshDatabase } from '../../support/store.ts';
 
 const serverUrl = inject('postgresUrl');
 const never = new AbortController().signal;
@@ -192,15 +192,26 @@ describe.runIf(serverUrl)('the migrations of the audit log', () => {
   const entry = (id: number): string => `insert into journal (kind, id, version, tenant_id, at, by, event)
     values ('device', gen_random_uuid(), ${id}, gen_random_uuid(), ${id}, '{"kind": "user"}', 'made')`;
 
+  /** A database of that level, of which each test gets a copy. */
+  let template: Promise<FreshDatabase> | undefined;
+  async function makeTemplate(): Promise<FreshDatabase> {
+    const made = await freshDatabase(serverUrl ?? '', true);
+    const database = connectPostgres(made.url);
+    await migrate(database, { known: before });
+    await database.close();
+    return made;
+  }
+  afterAll(async () => (await template)?.drop());
+
   async function openBefore(): Promise<{ url: string; database: Database; other: Database }> {
-    const { url, drop } = await freshDatabase(serverUrl ?? '', true);
+    template ??= makeTemplate();
+    const { url, drop } = await copyOf(await template);
     const [database, other] = [connectPostgres(url), connectPostgres(url)];
     closing.push(
       drop,
       () => database.close(),
       () => other.close(),
     );
-    await migrate(database, { known: before });
     return { url, database, other };
   }
   const isWaiting = (database: Database) =>

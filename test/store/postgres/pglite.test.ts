@@ -2,10 +2,11 @@ import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, wri
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { afterEach, describe, expect, inject, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
 import { packDatabase } from '../../../scripts/build-database.ts';
-import { CommitUnknown } from '../../../src/store/contract.ts';
+import { CommitUnknown, type Store } from '../../../src/store/contract.ts';
 import { connectPglite, connectThread } from '../../../src/store/postgres/connect.ts';
+import type { Database } from '../../../src/store/postgres/database.ts';
 import { migrations } from '../../../src/store/postgres/migrations.ts';
 import { PgliteThread } from '../../../src/store/postgres/pglite/thread.ts';
 import { createStore } from '../../../src/store/postgres/store.ts';
@@ -27,23 +28,33 @@ function folder(): string {
   return made;
 }
 
-async function packedTemplate(): Promise<string> {
-  const file = join(folder(), 'template.tar.gz');
+const shared = mkdtempSync(join(tmpdir(), 'twinkeep-thread-'));
+afterAll(() => rmSync(shared, { recursive: true, force: true }));
+
+let packed: Promise<string> | undefined;
+async function packTemplate(): Promise<string> {
+  const file = join(shared, 'template.tar.gz');
   // The best compression takes seconds.
   await packDatabase(inject('pgliteTemplate'), file, 1);
   return file;
 }
+const packedTemplate = (): Promise<string> => {
+  packed ??= packTemplate();
+  return packed;
+};
 
 describe('the thread of the embedded database', () => {
-  async function opened() {
-    const thread = new PgliteThread(copyPglite(inject('pgliteTemplate'), folder()));
-    const database = connectThread(thread);
-    closing.push(() => database.close());
-    return { thread, database, store: createStore(database) };
-  }
+  let thread: PgliteThread;
+  let database: Database;
+  let store: Store;
+  beforeAll(() => {
+    thread = new PgliteThread(copyPglite(inject('pgliteTemplate'), shared));
+    database = connectThread(thread);
+    store = createStore(database);
+  });
+  afterAll(() => database.close());
 
   it('is replaced when it dies, and nothing acknowledged is lost', async () => {
-    const { thread, store } = await opened();
     const commit = deviceCommit();
     await store.actors.commit([commit]);
     await thread.kill();
@@ -52,7 +63,6 @@ describe('the thread of the embedded database', () => {
   });
 
   it('that dies during a statement leaves the outcome of a write unknown', async () => {
-    const { thread, database, store } = await opened();
     await store.ping(20_000);
     const outcome = database
       .write({ text: 'select count(*) from generate_series(1, 100000000)' })
@@ -65,7 +75,6 @@ describe('the thread of the embedded database', () => {
   });
 
   it('does not block the event loop during a long statement', async () => {
-    const { database } = await opened();
     await database.read({ text: 'select 1 as one' });
     let ticks = 0;
     const ticking = setInterval(() => {
@@ -78,7 +87,6 @@ describe('the thread of the embedded database', () => {
   });
 
   it('keeps no memory of its results', async () => {
-    const { thread, database } = await opened();
     const request = () => database.read({ text: "select repeat('x', 700000) as long" });
     await request();
     const before = await thread.heapBytes();
@@ -88,7 +96,6 @@ describe('the thread of the embedded database', () => {
   });
 
   it('starts no statement of a later connection in a transaction that an earlier one left open', async () => {
-    const { database } = await opened();
     const left = database.transaction(async (query) => {
       await query('create table half (id integer)');
       throw new Error('changed my mind');
@@ -139,18 +146,17 @@ describe('a new database', () => {
   });
 
   it('is not created from an archive that is damaged, and is created by the next start', async () => {
-    const template = join(folder(), 'template.tar.gz');
-    await packDatabase(inject('pgliteTemplate'), template);
-    const packed = readFileSync(template);
-    const archive = gunzipSync(packed);
+    const template = await packedTemplate();
+    const whole = readFileSync(template);
+    const archive = gunzipSync(whole);
     const third = Math.floor(archive.length / 3);
     const otherType = Buffer.from(archive).fill('x', TAR_TYPE, TAR_TYPE + 1);
-    const changed = Buffer.from(packed).fill(0, packed.length >> 1, (packed.length >> 1) + 64);
+    const changed = Buffer.from(whole).fill(0, whole.length >> 1, (whole.length >> 1) + 64);
     const damaged = [archive.subarray(0, third), archive.subarray(0, third - (third % 512)), otherType].map((tar) =>
       gzipSync(tar, { level: 1 }),
     );
     const dataDir = join(folder(), 'db');
-    for (const [n, bytes] of [...damaged, packed.subarray(0, packed.length >> 1), changed].entries()) {
+    for (const [n, bytes] of [...damaged, whole.subarray(0, whole.length >> 1), changed].entries()) {
       const file = `${template}.${n}`;
       writeFileSync(file, bytes);
       await expect(connectPglite(dataDir, { template: file })).rejects.toThrow();
