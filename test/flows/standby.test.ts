@@ -2,7 +2,7 @@ import { connect as connectSocket } from 'node:net';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { eventually } from '../support/clock.ts';
-import { type Deployment, makePgliteDeployment, makePostgresDeployment } from '../support/deployment.ts';
+import { type Deployment, makePostgresDeployment } from '../support/deployment.ts';
 import { connect, register } from '../support/device.ts';
 import { type ApiClient, makeApiClient, startService } from '../support/service.ts';
 import { freePorts, newOwner, type Ports, type Served, serve } from '../support/spawn-service.ts';
@@ -122,8 +122,8 @@ describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {
     await takenOver();
   });
 
-  it('a standby ends on SIGTERM without affecting the active process', async () => {
-    await drained(standby);
+  it('a standby ends on SIGTERM without an error and without affecting the active process', async () => {
+    expect(await standby.kill('SIGTERM')).toMatchObject({ code: 0, stderr: '' });
     await crowd.waitForProgress();
   });
 
@@ -213,43 +213,5 @@ describe.runIf(inject('postgresUrl'))('a process whose database becomes unreacha
     await some.waitForProgress();
     await some.verify();
     await some.close();
-  });
-});
-
-describe('a process on the embedded database', () => {
-  let deployment: Deployment;
-  let ports: Ports;
-  let service: Served;
-  let crowd: Workload;
-
-  beforeAll(async () => {
-    deployment = await makePgliteDeployment();
-    ports = await freePorts();
-    service = serve(deployment, ports);
-    await service.active();
-    crowd = new Workload(await newOwner(deployment, (token) => makeApiClient(service.url, token)));
-    await Promise.all([crowd.addDevice(), crowd.addDevice({ critical: true })]);
-  });
-  afterAll(async () => {
-    await crowd.close();
-    await service.kill();
-    await deployment.remove();
-  });
-
-  it('refuses a second process, which names the owner of the data and ends with 2', async () => {
-    const { code, stderr } = await serve(deployment, await freePorts()).exited;
-    expect(code).toBe(2);
-    expect(stderr).toContain(`pid ${service.pid}`);
-    expect(stderr).toContain(deployment.env.DATA_DIR);
-    await crowd.waitForProgress();
-  });
-
-  it('drains within ten seconds, and the next process has everything', async () => {
-    await crowd.waitForProgress();
-    await drained(service);
-    service = serve(deployment, ports);
-    await service.active();
-    await crowd.waitForProgress();
-    await crowd.verify();
   });
 });
