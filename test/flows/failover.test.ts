@@ -37,7 +37,7 @@ describe.runIf(inject('postgresUrl'))('a failover in which the old primary keeps
   beforeAll(async () => {
     old = (await startPostgres()) as Server;
   });
-  afterAll(() => old.stop());
+  afterAll(() => old?.stop());
   beforeEach(async () => {
     deployment = (await makePostgresDeployment(false, old.url)) as Deployment;
     closing.push(() => deployment.remove());

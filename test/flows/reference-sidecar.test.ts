@@ -215,6 +215,9 @@ oneDeployment('a kill during a plan', (deployment) => {
     ports = await freePorts();
     sidecar = await sidecarProcess();
     await sidecar.start();
+  });
+  // A hook for each process, as a hook has a time limit.
+  beforeAll(async () => {
     service = start();
     await service.active;
     owner = await newOwner(deployment(), (token) => makeApiClient(`http://127.0.0.1:${ports.PORT}`, token));
