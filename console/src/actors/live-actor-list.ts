@@ -107,7 +107,7 @@ export class LiveActorList {
 
   applyTransitions(transitions: readonly ActorTransition[]): void {
     if (this.#busy) this.#sinceRequest.push(...transitions);
-    const latest = new Map(transitions.map((one) => [one.id, one]));
+    const latest = latestOfEach(transitions);
     const missing = new Map(latest);
     const { state: filtered } = this.#filter;
     let changed = false;
@@ -230,6 +230,13 @@ export class LiveActorList {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#loadNext(), ms);
   }
+}
+
+/** One transition per actor, from the state before its first one: an actor that is new is not in the list yet. */
+function latestOfEach(transitions: readonly ActorTransition[]): Map<string, ActorTransition> {
+  const latest = new Map<string, ActorTransition>();
+  for (const one of transitions) latest.set(one.id, { ...one, from: (latest.get(one.id) ?? one).from });
+  return latest;
 }
 
 /** Whether a state, `a.b,c.d`, matches a filter: each of its comma-separated parts is a path or a part of one. */

@@ -6,7 +6,7 @@ const actor = (state: string, since: number) => ({
   ...{ kind: 'command', id, name: 'turn_on', state, since: new Date(since).toISOString() },
   ...{ live: true, mailbox: 0, quarantined: false },
 });
-const transition = (from: string, to: string, when: number) =>
+const transition = (from: string | null, to: string, when: number) =>
   ({ kind: 'command', id, from, to, event: 'ack.received', at: when }) as const;
 
 let list: LiveActorList | null = null;
@@ -36,4 +36,16 @@ it.each([
   answer(state, since);
   await vi.waitFor(() => expect(list.view().loading).toBe(false));
   expect(list.view().entries).toMatchObject([{ id, state: shown }]);
+});
+
+it('an actor that is created and changed at once is requested', async () => {
+  const answers = [[], [actor('succeeded', at)]];
+  vi.stubGlobal('fetch', async () => Response.json({ actors: answers.shift(), next_cursor: null }));
+  list = new LiveActorList({});
+  const shown = list;
+  list.open();
+  await vi.waitFor(() => expect(shown.view().loading).toBe(false));
+  expect(shown.view().entries).toEqual([]);
+  list.applyTransitions([transition(null, 'dispatched', at), transition('dispatched', 'succeeded', at + 1)]);
+  await vi.waitFor(() => expect(shown.view().entries).toMatchObject([{ id, state: 'succeeded' }]));
 });
