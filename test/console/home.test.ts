@@ -135,7 +135,10 @@ describe.runIf(hasChromium())('the overview in the console', () => {
 
   it('names the person of what waits, and hides a dismissed failure until the next one', async () => {
     const id = await home.add(broken);
-    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
+      ...{ token: owner.token, fresh: true },
+    });
+    await page.clock.install();
     const waiting: string[] = [];
     while (waiting.length < 4) waiting.push((await command(home.idOf('unlock'), 'unlock')).body.command_id);
     await command(id, 'turn_on');
@@ -149,10 +152,22 @@ describe.runIf(hasChromium())('the overview in the console', () => {
     expect(await accessibility(page)).toEqual([]);
     await failure.getByRole('button', { name: 'Dismiss: Failed commands: Old lamp' }).click();
     await failure.waitFor({ state: 'detached' });
+    const failed = Promise.withResolvers<void>();
+    page.on('websocket', (socket) =>
+      socket.on('framereceived', ({ payload }) => `${payload}`.includes('"failed"') && failed.resolve()),
+    );
     await page.reload();
     await list.getByText('Requested by you').first().waitFor();
     expect(await failure.count()).toBe(0);
+    await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
+    // Earlier than the next poll.
+    await page.clock.pauseAt(Date.now() + 2_000);
     await command(id, 'turn_on');
+    await failed.promise;
+    const read = page.waitForRequest(`**/v1/device/${id}/commands?*`);
+    await page.clock.runFor(1_500);
+    await read;
+    await page.clock.resume();
     await failure.getByText('2 commands failed or timed out in the last hour.').waitFor();
     for (const one of waiting) await owner.post(`/v1/commands/${one}/cancel`, {});
     await page.getByRole('link', { name: 'Show as a list' }).click();

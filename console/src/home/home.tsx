@@ -12,6 +12,7 @@ import { LoadError, Loading } from '../ui/feedback.tsx';
 import { Attention } from './attention.tsx';
 import { DeviceTiles, TILES_KEY } from './device-tiles.tsx';
 import { CommandsFigure, DevicesFigure, RateFigures } from './figures.tsx';
+import { FAILURES_PATH } from './newest-failures.ts';
 import './home.css';
 
 const REFRESH_MS = 10_000;
@@ -85,7 +86,8 @@ function useLiveRefresh(enabled: boolean): void {
     isScheduled.current = true;
     setTimeout(() => {
       isScheduled.current = false;
-      void invalidatePaths(queries, ['/v1/overview', '/v1/confirmations', '/v1/actors?quarantined', TILES_KEY]);
+      const ofDevices = [TILES_KEY, FAILURES_PATH];
+      void invalidatePaths(queries, ['/v1/overview', '/v1/confirmations', '/v1/actors?quarantined', ...ofDevices]);
     }, REFRESH_DELAY_MS);
   };
   useStream({

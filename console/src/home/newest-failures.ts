@@ -7,6 +7,8 @@ type CommandList = ResponseBody<typeof listCommands>;
 export type FailedCommand = CommandList['commands'][number];
 
 const REFRESH_MS = 10_000;
+/** Of the queries of all devices. */
+export const FAILURES_PATH = '/v1/device/';
 
 export interface NewestFailures {
   isLoading: boolean;
@@ -18,7 +20,7 @@ export interface NewestFailures {
 export function useNewestFailures(deviceIds: readonly string[], enabled: boolean): NewestFailures {
   const results = useQueries({
     queries: (enabled ? deviceIds : []).map((id) => {
-      const path = `/v1/device/${id}/commands?limit=20`;
+      const path = `${FAILURES_PATH}${id}/commands?limit=20`;
       return {
         queryKey: [path],
         queryFn: () => requestJson<CommandList>('GET', path),
