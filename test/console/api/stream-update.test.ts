@@ -66,3 +66,26 @@ it('a request that is sent after an update is answered with what the service kno
   await second;
   expect(level()).toBe(5);
 });
+
+it('a request that replaces one that is under way is answered without the updates before it', async () => {
+  const { queries, requests, request, setLevel, answer, level } = makeQuery();
+  const first = request();
+  answer(0, 0);
+  await first;
+  const second = request();
+  setLevel(1);
+  // As when the stream is open again, after an update was missed.
+  const third = queries.refetchQueries({ queryKey: key });
+  setLevel(2);
+  expect(requests).toHaveLength(3);
+  answer(2, 3);
+  await Promise.all([second, third]);
+  expect(level()).toBe(2);
+
+  const fourth = request();
+  setLevel(4);
+  const fifth = queries.refetchQueries({ queryKey: key });
+  answer(4, 5);
+  await Promise.all([fourth, fifth]);
+  expect(level()).toBe(5);
+});
