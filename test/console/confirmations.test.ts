@@ -63,7 +63,6 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     await link('Confirmations 1 waiting').waitFor();
     const after = await request('unlock');
     await link('Confirmations 2 waiting').waitFor();
-    expect(await accessibility(page)).toEqual([]);
     await page.setViewportSize({ width: 400, height: 860 });
     await page.getByRole('button', { name: 'Menu 2 waiting' }).waitFor();
     expect(await overflowsHorizontally(page)).toBe(false);

@@ -38,8 +38,7 @@ describe.runIf(hasChromium())('administration in the console', () => {
    */
   async function screenProblems(page: Page): Promise<string[]> {
     const large = { width: 1_280, colorScheme: 'light' } as const;
-    const problems = await layoutProblems(page, [large, ...PHONES]);
-    problems.push(...(await layoutProblems(page, [{ width: 320, colorScheme: 'light' }])));
+    const problems = await layoutProblems(page, [large, ...PHONES, { width: 320, colorScheme: 'light' }]);
     await page.setViewportSize({ width: large.width, height: 860 });
     await page.emulateMedia({ colorScheme: large.colorScheme });
     return problems;

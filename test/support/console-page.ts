@@ -178,15 +178,19 @@ const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-prac
 /** The rules of `TAGS` whose result depends on the colours. */
 const COLOUR_RULES = ['color-contrast', 'link-in-text-block'];
 
-/** Violations of WCAG 2.2 A and AA and of best practices that axe finds. */
+/**
+ * Violations of WCAG 2.2 A and AA and of best practices that axe finds: in the open dialog, if there is one, because the rest
+ * of the page is inert, otherwise in the page.
+ */
 export const accessibility = (page: Page): Promise<string[]> => violations(page, TAGS);
 
 async function violations(page: Page, runOnly: readonly string[]): Promise<string[]> {
+  const run = `'axe' in window && axe.run(document.querySelector('dialog:modal') ?? document, {
+    runOnly: ${JSON.stringify(runOnly)}, resultTypes: ['violations'],
+  }).then(({ violations }) => violations)`;
   // The page's content security policy blocks other scripts; evaluation through the debugger is exempt from it.
-  if (!(await page.evaluate(`'axe' in window`))) await page.evaluate(axe);
-  const found = (await page.evaluate(
-    `axe.run(document, { runOnly: ${JSON.stringify(runOnly)}, resultTypes: ['violations'] }).then(({ violations }) => violations)`,
-  )) as Violation[];
+  const found = ((await page.evaluate(run)) ||
+    (await page.evaluate(axe).then(() => page.evaluate(run)))) as Violation[];
   return found.flatMap(({ id, help, nodes }) =>
     nodes.map(({ target, failureSummary }) => `${id}: ${help} at ${target.join(' ')}: ${failureSummary}`),
   );
@@ -197,6 +201,9 @@ export interface Layout {
   width: number;
   colorScheme: 'light' | 'dark';
 }
+
+/** The console has one layout up to this width, for which axe runs once. */
+const SMALL_PX = 480;
 
 const DESKTOP_AND_PHONE: readonly Layout[] = [
   { width: 1_440, colorScheme: 'light' },
@@ -216,15 +223,16 @@ export const PHONES: readonly Layout[] = [
  */
 export async function layoutProblems(page: Page, layouts: readonly Layout[] = DESKTOP_AND_PHONE): Promise<string[]> {
   const problems: string[] = [];
-  const checked = new Set<number>();
+  const checked = new Map<number, Set<Layout['colorScheme']>>();
   for (const { width, colorScheme } of layouts) {
     await page.setViewportSize({ width, height: page.viewportSize()?.height ?? 860 });
     await page.emulateMedia({ colorScheme });
-    if (await overflowsHorizontally(page)) problems.push(`${width} px, ${colorScheme}: wider than the screen`);
-    problems.push(...(await misplacedContent(page)).map((what) => `${width} px, ${colorScheme}: ${what}`));
-    const found = await violations(page, checked.has(width) ? COLOUR_RULES : TAGS);
-    problems.push(...found.map((violation) => `${width} px, ${colorScheme}: ${violation}`));
-    checked.add(width);
+    const found: string[] = await misplacedContent(page);
+    if (await overflowsHorizontally(page)) found.push('wider than the screen');
+    const colours = checked.get(Math.max(width, SMALL_PX));
+    if (!colours?.has(colorScheme)) found.push(...(await violations(page, colours ? COLOUR_RULES : TAGS)));
+    checked.set(Math.max(width, SMALL_PX), new Set([...(colours ?? []), colorScheme]));
+    problems.push(...found.map((what) => `${width} px, ${colorScheme}: ${what}`));
   }
   return problems;
 }
