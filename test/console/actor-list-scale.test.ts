@@ -84,10 +84,7 @@ describe.runIf(hasChromium())('a long list of actors', () => {
   });
 
   it(`scrolls through ${ROWS} rows with fewer than 200 of them in the document at any time`, async () => {
-    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
-      token: owner.token,
-      fresh: true,
-    });
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     // Mocked, because creating this many actors would take too long; the list behaves the same.
     await page.route('**/v1/actors?*', (route) => {
       const start = Number(new URL(route.request().url()).searchParams.get('cursor') ?? 0);
@@ -103,10 +100,7 @@ describe.runIf(hasChromium())('a long list of actors', () => {
   });
 
   it('keeps all rows of a sorted list of commands, and shows new commands and changes in it', async () => {
-    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
-      token: owner.token,
-      fresh: true,
-    });
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     const { device_id } = await register(owner, { name: 'Lamp', device_type: 'smart_light' });
     const request = async (action: string): Promise<string> =>
       (await owner.post(`/v1/device/${device_id}/command`, { action, params: {} })).body.command_id;

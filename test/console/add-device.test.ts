@@ -127,10 +127,7 @@ describe.runIf(hasChromium())('a device that is added in the console', () => {
 
   it('is added without a room while the rooms are still loading', async () => {
     const owner = await at.owner();
-    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
-      token: owner.token,
-      fresh: true,
-    });
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     let answer = (): void => {};
     const held = new Promise<void>((resolve) => {
       answer = resolve;

@@ -71,7 +71,7 @@ describe.runIf(hasChromium())('critical changes in the console', () => {
 
   it('the secret is shown although the dialog was closed before the answer', async () => {
     await agent.post(`/v1/device/${device}/rotate-secret`, {});
-    const { page, open, close } = await openConsolePage(browser, at, { token: owner.token, fresh: true });
+    const { page, open, close } = await openConsolePage(browser, at, { token: owner.token });
     let release = (): void => {};
     const held = new Promise<void>((resolve) => {
       release = resolve;

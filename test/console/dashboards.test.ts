@@ -220,13 +220,17 @@ describe.runIf(hasChromium())('dashboards in the console', () => {
     // The light is loaded already when the button is changed to it.
     const shown = tile('value', 'v', [3, 0, 3, 2], { device_id: light, property: 'brightness' });
     const id = await create([button(lock, 'unlock'), shown]);
-    const { page, open, close } = await openConsolePage(browser, at, { token: owner.token, expects: [409] });
+    const { page, open, close } = await openConsolePage(browser, at, {
+      ...{ token: owner.token, expects: [409], fresh: true },
+    });
+    await page.clock.install();
     await open(`/dashboards/${id}`);
     await page.getByRole('button', { name: 'Unlock' }).click();
     const dialog = page.getByRole('dialog', { name: 'Unlock: Front door?' });
     await dialog.waitFor();
     const change = { version: 1, name: 'Hallway', tiles: [button(light, 'turn_on'), shown] };
     expect((await owner.put(`/v1/dashboards/${id}`, change)).status).toBe(200);
+    await page.clock.fastForward(10_000);
     await page.locator('[data-kind="command"]').getByText('Turn on').waitFor();
     expect(await page.getByRole('dialog').count()).toBe(0);
     await close();

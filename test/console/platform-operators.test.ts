@@ -62,7 +62,6 @@ describe.runIf(hasChromium())('platform operators in the console', () => {
     const { page, open, close } = await openConsolePage(browser, at, {
       token: edith.token,
       expects: [403],
-      fresh: true,
     });
     await open('/actors');
     await page.getByText('Live', { exact: true }).waitFor();

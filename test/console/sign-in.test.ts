@@ -49,7 +49,7 @@ describe.runIf(hasChromium())('signing in to the console', () => {
 
   it('shows that signing out has failed, and does not appear signed out', async () => {
     const { token } = await at.owner();
-    const { page, open, close } = await openConsolePage(browser, at, { token, fresh: true, expects: [503] });
+    const { page, open, close } = await openConsolePage(browser, at, { token, expects: [503] });
     await open('');
     const refusal = { status: 503, code: 'STORE_UNAVAILABLE', detail: 'The store does not answer. Try again later.' };
     await page.route('**/v1/auth/logout', (route) =>
