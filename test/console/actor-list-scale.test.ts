@@ -2,7 +2,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { commandCommit, deviceCommit } from '../support/actor-commits.ts';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
-import { openConsolePage, shareConsoleService } from '../support/console-page.ts';
+import { openConsolePage, startConsoleService } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import type { TestService } from '../support/service.ts';
 
@@ -47,7 +47,7 @@ describe.runIf(hasChromium())('a long list of actors', () => {
   let browser: Browser;
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     owner = await at.owner();
     browser = await connectBrowser();
   });

@@ -10,7 +10,7 @@ import {
   overflowsHorizontally,
   PHONES,
   saveScreenshot,
-  shareConsoleService,
+  startConsoleService,
 } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import type { TestService } from '../support/service.ts';
@@ -25,7 +25,7 @@ describe.runIf(hasChromium())('the actors in the console', () => {
   let [light, lock] = ['', ''];
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     owner = await at.owner('ada');
     home = await startSimulatedHome(at, owner);
     [light, lock] = [home.idOf('set_brightness'), home.idOf('unlock')];

@@ -11,7 +11,7 @@ import {
   openConsolePage,
   overflowsHorizontally,
   saveScreenshot,
-  shareConsoleService,
+  startConsoleService,
 } from '../support/console-page.ts';
 import { connect } from '../support/device.ts';
 import type { TestService } from '../support/service.ts';
@@ -26,7 +26,7 @@ describe.runIf(hasChromium())('a device that is added in the console', () => {
   const running: ChildProcess[] = [];
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     browser = await connectBrowser();
   });
   afterAll(async () => {

@@ -1,7 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
-import { accessibility, openConsolePage, shareConsoleService } from '../support/console-page.ts';
+import { accessibility, openConsolePage, startConsoleService } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import type { TestService } from '../support/service.ts';
 
@@ -10,7 +10,7 @@ describe.runIf(hasChromium())('the audit in the console', () => {
   let browser: Browser;
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     browser = await connectBrowser();
   });
   afterAll(async () => {

@@ -2,7 +2,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { inviteMember, type Member } from '../support/access-fixture.ts';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
-import { accessibility, openConsolePage, overflowsHorizontally, shareConsoleService } from '../support/console-page.ts';
+import { accessibility, openConsolePage, overflowsHorizontally, startConsoleService } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import type { TestService } from '../support/service.ts';
 
@@ -15,7 +15,7 @@ describe.runIf(hasChromium())('critical changes in the console', () => {
   let device = '';
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     owner = await at.owner('ada');
     grace = await inviteMember(at, owner, 'admin', 'grace');
     agent = at.api((await owner.post('/v1/auth/api-keys', { name: 'agent', scopes: ['all'] })).body.key);

@@ -9,7 +9,7 @@ import {
   openConsolePage,
   PHONES,
   saveScreenshot,
-  shareConsoleService,
+  startConsoleService,
 } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import { connectRawDevice } from '../support/raw-device.ts';
@@ -30,7 +30,7 @@ describe.runIf(hasChromium())('charts of the history in the console', () => {
     device.send('state', { state }, { sequence: ++sequence });
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     browser = await connectBrowser();
     owner = await at.owner();
     const registered = await register(owner, { device_type: 'climate', name: 'Hall thermostat' });

@@ -8,7 +8,7 @@ import {
   layoutProblems,
   openConsolePage,
   saveScreenshot,
-  shareConsoleService,
+  startConsoleService,
 } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import type { TestService } from '../support/service.ts';
@@ -28,7 +28,7 @@ describe.runIf(hasChromium())('dashboards in the console', () => {
   let browser: Browser;
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     owner = await at.owner('ada');
     home = await startSimulatedHome(at, owner);
     browser = await connectBrowser();

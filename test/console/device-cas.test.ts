@@ -8,7 +8,7 @@ import {
   layoutProblems,
   openConsolePage,
   PHONES,
-  shareConsoleService,
+  startConsoleService,
 } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import type { TestService } from '../support/service.ts';
@@ -20,7 +20,7 @@ describe.runIf(hasChromium())('CAs of devices in the console', () => {
   let browser: Browser;
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     owner = await at.owner('ada');
     admin = await inviteMember(at, owner, 'admin', 'grace');
     browser = await connectBrowser();

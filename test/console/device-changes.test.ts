@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { inviteMember } from '../support/access-fixture.ts';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
 import { eventually } from '../support/clock.ts';
-import { accessibility, layoutProblems, openConsolePage, shareConsoleService } from '../support/console-page.ts';
+import { accessibility, layoutProblems, openConsolePage, startConsoleService } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import { connectRawDevice } from '../support/raw-device.ts';
 import type { TestService } from '../support/service.ts';
@@ -15,7 +15,7 @@ describe.runIf(hasChromium())('the page of a device', () => {
   let id = '';
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     browser = await connectBrowser();
   });
   beforeEach(async () => {

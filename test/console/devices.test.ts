@@ -11,7 +11,7 @@ import {
   openConsolePage,
   PHONES,
   saveScreenshot,
-  shareConsoleService,
+  startConsoleService,
 } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import { connectRawDevice } from '../support/raw-device.ts';
@@ -26,7 +26,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
   let [light, lock] = ['', ''];
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     owner = await at.owner('ada');
     home = await startSimulatedHome(at, owner);
     [light, lock] = [home.idOf('set_brightness'), home.idOf('unlock')];

@@ -6,7 +6,7 @@ import { decodeQR } from 'qr/decode.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
 import { eventually } from '../support/clock.ts';
-import { accessibility, layoutProblems, openConsolePage, shareConsoleService } from '../support/console-page.ts';
+import { accessibility, layoutProblems, openConsolePage, startConsoleService } from '../support/console-page.ts';
 import { compileSketch, cxx, runSketch } from '../support/esp32.ts';
 import type { TestService } from '../support/service.ts';
 
@@ -35,7 +35,7 @@ describe.runIf(hasChromium())('a device on a board that is added in the console'
   const folder = mkdtempSync(join(tmpdir(), 'twinkeep-sketch-'));
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     browser = await connectBrowser();
   });
   afterAll(async () => {

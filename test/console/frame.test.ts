@@ -1,7 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
-import { layoutProblems, openConsolePage, PHONES, shareConsoleService } from '../support/console-page.ts';
+import { layoutProblems, openConsolePage, PHONES, startConsoleService } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import type { TestService } from '../support/service.ts';
 
@@ -11,7 +11,7 @@ describe.runIf(hasChromium())('the pages of an owner', () => {
   let browser: Browser;
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     owner = await at.owner('ada');
     browser = await connectBrowser();
   });

@@ -10,7 +10,7 @@ import {
   layoutProblems,
   openConsolePage,
   saveScreenshot,
-  shareConsoleService,
+  startConsoleService,
 } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import type { TestService } from '../support/service.ts';
@@ -32,7 +32,7 @@ describe.runIf(hasChromium())('the overview in the console', () => {
   let browser: Browser;
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     owner = await at.owner('ada');
     home = await startSimulatedHome(at, owner);
     browser = await connectBrowser();

@@ -2,7 +2,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inviteMember } from '../support/access-fixture.ts';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
-import { accessibility, layoutProblems, openConsolePage, shareConsoleService } from '../support/console-page.ts';
+import { accessibility, layoutProblems, openConsolePage, startConsoleService } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import type { TestService } from '../support/service.ts';
 
@@ -11,7 +11,7 @@ describe.runIf(hasChromium())('homes, rooms and groups in the console', () => {
   let browser: Browser;
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     browser = await connectBrowser();
   });
   afterAll(async () => {

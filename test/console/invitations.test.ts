@@ -1,7 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
-import { layoutProblems, openConsolePage, shareConsoleService } from '../support/console-page.ts';
+import { layoutProblems, openConsolePage, startConsoleService } from '../support/console-page.ts';
 import type { TestService } from '../support/service.ts';
 
 describe.runIf(hasChromium())('an invitation in the console', () => {
@@ -9,7 +9,7 @@ describe.runIf(hasChromium())('an invitation in the console', () => {
   let browser: Browser;
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     browser = await connectBrowser();
   });
   afterAll(async () => {

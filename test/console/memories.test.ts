@@ -2,7 +2,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createApiKey, inviteMember } from '../support/access-fixture.ts';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
-import { accessibility, openConsolePage, shareConsoleService } from '../support/console-page.ts';
+import { accessibility, openConsolePage, startConsoleService } from '../support/console-page.ts';
 import type { TestService } from '../support/service.ts';
 
 describe.runIf(hasChromium())('memories in the console', () => {
@@ -10,7 +10,7 @@ describe.runIf(hasChromium())('memories in the console', () => {
   let owner: Awaited<ReturnType<TestService['owner']>>;
   let browser: Browser;
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     owner = await at.owner('ada');
     browser = await connectBrowser();
   });

@@ -2,7 +2,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inviteMember } from '../support/access-fixture.ts';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
-import { layoutProblems, openConsolePage, shareConsoleService } from '../support/console-page.ts';
+import { layoutProblems, openConsolePage, startConsoleService } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import type { TestService } from '../support/service.ts';
 import { type SimulatedHome, startSimulatedHome } from '../support/simulated-home.ts';
@@ -15,7 +15,7 @@ describe.runIf(hasChromium())('a plan that is created in the console', () => {
   let [light, lock] = ['', ''];
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     owner = await at.owner('ada');
     home = await startSimulatedHome(at, owner);
     [light, lock] = [home.idOf('set_brightness'), home.idOf('unlock')];

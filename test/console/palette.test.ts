@@ -2,7 +2,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inviteMember } from '../support/access-fixture.ts';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
-import { accessibility, openConsolePage, overflowsHorizontally, shareConsoleService } from '../support/console-page.ts';
+import { accessibility, openConsolePage, overflowsHorizontally, startConsoleService } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import type { TestService } from '../support/service.ts';
 
@@ -13,7 +13,7 @@ describe.runIf(hasChromium())('the command palette of the console', () => {
   let lamp = '';
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     owner = await at.owner('ada');
     lamp = (await register(owner, { device_type: 'smart_light', name: 'Reading lamp' })).device_id;
     browser = await connectBrowser();

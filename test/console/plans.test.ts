@@ -10,7 +10,7 @@ import {
   openConsolePage,
   PHONES,
   saveScreenshot,
-  shareConsoleService,
+  startConsoleService,
 } from '../support/console-page.ts';
 import type { TestService } from '../support/service.ts';
 import { type SimulatedHome, startSimulatedHome } from '../support/simulated-home.ts';
@@ -53,7 +53,7 @@ describe.runIf(hasChromium())('the plans in the console', () => {
   const slow = slowLight();
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     owner = await at.owner('ada');
     home = await startSimulatedHome(at, owner);
     [light, lock, climate] = [home.idOf('set_color'), home.idOf('unlock'), home.idOf('set_temperature')];

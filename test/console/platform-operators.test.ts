@@ -1,7 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
-import { accessibility, openConsolePage, overflowsHorizontally, shareConsoleService } from '../support/console-page.ts';
+import { accessibility, openConsolePage, overflowsHorizontally, startConsoleService } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import type { TestService } from '../support/service.ts';
 
@@ -13,7 +13,7 @@ describe.runIf(hasChromium())('platform operators in the console', () => {
   let operator: string;
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     ada = await at.owner('ada');
     grace = await at.owner('grace');
     operator = await at.token('root', { email: 'root@example.com', scope: 'platform:admin' });

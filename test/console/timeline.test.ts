@@ -1,7 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
-import { layoutProblems, openConsolePage, shareConsoleService } from '../support/console-page.ts';
+import { layoutProblems, openConsolePage, startConsoleService } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import type { TestService } from '../support/service.ts';
 
@@ -16,7 +16,7 @@ describe.runIf(hasChromium())('the timeline in the console', () => {
     (await owner.post(`/v1/device/${deviceId}/command`, { action })).body.command_id as string;
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     browser = await connectBrowser();
     owner = await at.owner();
     roomId = (await owner.post(`/v1/homes/${owner.homeId}/rooms`, { name: 'Hall' })).body.id;

@@ -2,7 +2,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Device } from '../edges/mqtt/client.ts';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
-import { openConsolePage, overflowsHorizontally, shareConsoleService } from '../support/console-page.ts';
+import { openConsolePage, overflowsHorizontally, startConsoleService } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import { connectRawDevice } from '../support/raw-device.ts';
 import type { TestService } from '../support/service.ts';
@@ -16,7 +16,7 @@ let browser: Browser;
 let speaker: Device | undefined;
 
 beforeAll(async () => {
-  at = await shareConsoleService();
+  at = await startConsoleService();
   owner = await at.owner('ada');
   browser = await connectBrowser();
 });

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Device } from '../../src/device/device.ts';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
 import { eventually } from '../support/clock.ts';
-import { accessibility, layoutProblems, openConsolePage, shareConsoleService } from '../support/console-page.ts';
+import { accessibility, layoutProblems, openConsolePage, startConsoleService } from '../support/console-page.ts';
 import { connect, register, waitForCommand } from '../support/device.ts';
 import type { TestService } from '../support/service.ts';
 
@@ -16,7 +16,7 @@ describe.runIf(hasChromium())('the explanation of a value in the console', () =>
   let commandId: string;
 
   beforeAll(async () => {
-    at = await shareConsoleService();
+    at = await startConsoleService();
     browser = await connectBrowser();
     owner = await at.owner();
     const registered = await register(owner, { device_type: 'smart_lock', name: 'Front door' });

@@ -5,7 +5,7 @@ import { expect, inject } from 'vitest';
 import { buildPages } from '../../scripts/build-pages.ts';
 import { keptContexts } from './chromium.ts';
 import { freePort } from './programs.ts';
-import { registerOwner, startService, type TestService } from './service.ts';
+import { startService, type TestService } from './service.ts';
 
 /** A browser at the console of a service, with the errors it reported. */
 export interface ConsolePage {
@@ -35,37 +35,8 @@ export interface ConsolePageOptions {
 /** Port of the consoles of this worker, and the service that uses it. */
 let port: number | null = null;
 let current: TestService | null = null;
-/** The service that suites of this worker share, if it is the current one. It ends with its worker. */
-let shared: Promise<TestService> | null = null;
-/** No stall of a busy machine ends the lease of a service's lock, in milliseconds. */
+/** A lease that no stall of a busy machine ends, in milliseconds. */
 const PATIENT_LOCK = { lease: 120_000, idleSession: 130_000, unreachable: 125_000 };
-/** Suites that have used a shared service. */
-let sharers = 0;
-
-/**
- * The console of a service that the suites of this worker share, one after another, because a start takes a second of
- * processor time. Each has its own users, although suites give them the same names. A suite that lists tenants, sets
- * flags or changes more of the service starts one with `startConsoleService`.
- */
-export async function shareConsoleService(): Promise<TestService> {
-  shared ??= startConsoleService();
-  const service = await shared.catch((error: unknown) => {
-    shared = null;
-    throw error;
-  });
-  const { clock, token } = service;
-  const suite = ++sharers;
-  let owners = 0;
-  const at: TestService = {
-    ...service,
-    token: (sub, more) => token(`${sub} of suite ${suite}`, more),
-    owner: (sub = `owner-${++owners}`) => registerOwner(at, sub),
-    async stop() {
-      clock.set(Date.now());
-    },
-  };
-  return at;
-}
 
 /**
  * `startService` for a suite that opens its console: the services of a worker have the same URL, one after another, so
@@ -74,10 +45,7 @@ export async function shareConsoleService(): Promise<TestService> {
 export async function startConsoleService(
   ...[env = {}, options]: Parameters<typeof startService>
 ): Promise<TestService> {
-  // The shared service uses the port, or that of a suite whose hook failed.
-  const before = shared;
-  shared = null;
-  await before?.catch(() => {});
+  // A suite whose hook failed may have left its service running, and this one needs its port.
   await current?.stop().catch(() => {});
   if (port === null) {
     await buildPages('console');

@@ -97,7 +97,7 @@ export async function startService(
     issueToken(config.keys.tokenSigning, { sub, ttlS: 86_400, ...extra });
   const api = (bearer = ''): ApiClient => makeApiClient(service.url, bearer);
   let owners = 0;
-  const at: TestService = {
+  return {
     service,
     get services() {
       if (services === undefined) throw new Error('the service is a standby');
@@ -109,7 +109,13 @@ export async function startService(
     fatal,
     api,
     token,
-    owner: (sub = `owner-${++owners}`) => registerOwner(at, sub),
+    async owner(sub = `owner-${++owners}`) {
+      const caller = api(await token(sub, { email: `${sub}@example.com` }));
+      const tenant = await caller.post('/v1/tenant/register', { tenant_name: `Tenant of ${sub}` });
+      const home = await caller.post('/v1/homes', { home_name: 'Home', timezone: 'Europe/Berlin' });
+      if (tenant.status !== 201 || home.status !== 201) throw new Error(JSON.stringify([tenant.body, home.body]));
+      return { ...caller, tenantId: tenant.body.tenant_id, userId: tenant.body.user_id, homeId: home.body.id };
+    },
     async stop() {
       await service.stop();
       if (env.DATA_DIR) return;
@@ -118,19 +124,6 @@ export async function startService(
       rmSync(dataDir, { recursive: true, force: true });
     },
   };
-  return at;
-}
-
-/** Registers a tenant with a home. */
-export async function registerOwner(
-  { api, token }: Pick<TestService, 'api' | 'token'>,
-  sub: string,
-): ReturnType<TestService['owner']> {
-  const caller = api(await token(sub, { email: `${sub}@example.com` }));
-  const tenant = await caller.post('/v1/tenant/register', { tenant_name: `Tenant of ${sub}` });
-  const home = await caller.post('/v1/homes', { home_name: 'Home', timezone: 'Europe/Berlin' });
-  if (tenant.status !== 201 || home.status !== 201) throw new Error(JSON.stringify([tenant.body, home.body]));
-  return { ...caller, tenantId: tenant.body.tenant_id, userId: tenant.body.user_id, homeId: home.body.id };
 }
 
 async function makeDatabase(dataDir: string): Promise<void> {
