@@ -108,7 +108,7 @@ async function readSelected(
     const range = await historyRangeOf(services, caller, given);
     return range.ok ? done({ from: dayOf(range.value.from), to: dayOf(range.value.to - 1) }) : range;
   };
-  const selected = await selectSeries(services, caller, given, { limit: given.max_series, daysOf });
+  const selected = await selectSeries(services, caller, given, { limit: given.max_series, daysOf, charge });
   if (!selected.ok) return selected;
   const { keys, hasMore } = selected.value;
   const each = Math.min(MAX_ANSWER_POINTS, Math.floor(MAX_QUERY_POINTS / Math.max(1, keys.length)));

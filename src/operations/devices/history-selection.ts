@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Position } from '../../domain/cursor.ts';
+import { readCost } from '../../domain/history/read-cost.ts';
 import { pathNamesOf, stateValueAt, telemetryValueAt } from '../../domain/history/sample.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { allowsScope } from '../../domain/scopes.ts';
@@ -11,7 +12,7 @@ import type { SeriesKey, SeriesRange } from '../../store/contract/history.ts';
 import type { DeviceFilter, DeviceRow } from '../../store/contract.ts';
 import { category as categoryInput, notFound, slug } from '../inputs.ts';
 import { reachedDeviceIds, reachedPlaces, seenGroups, seesHome, seesRoom } from '../key-reach.ts';
-import { type Caller, type Services, tenantOf } from '../operation.ts';
+import { type Caller, type ChargeCost, type Services, tenantOf } from '../operation.ts';
 import { type CommittedDevice, isVisibleTo, pendingReports } from './device-view.ts';
 import { invalid, propertyPath } from './history-range.ts';
 import { type RequestedSeries, readSeriesDays } from './series-days.ts';
@@ -66,12 +67,19 @@ export interface SelectedSeries {
 /** The days of the range, as the store numbers them. */
 export type SeriesDayRange = Pick<SeriesRange, 'from' | 'to'>;
 
+interface SelectionOptions {
+  /** Number of series. */
+  limit: number;
+  daysOf(): Promise<Outcome<SeriesDayRange>>;
+  charge?: ChargeCost | undefined;
+}
+
 /** The first `limit` series; refused if a device, or what selects devices, is missing or out of the caller's reach. */
 export async function selectSeries(
   services: Pick<Services, 'actors' | 'manifests' | 'store'>,
   caller: Caller,
   { series, devices, properties }: Selection,
-  { limit, daysOf }: { limit: number; daysOf(): Promise<Outcome<SeriesDayRange>> },
+  { limit, daysOf, charge }: SelectionOptions,
 ): Promise<Outcome<SelectedSeries>> {
   if (series !== undefined) {
     if (devices !== undefined || properties !== undefined)
@@ -88,16 +96,14 @@ export async function selectSeries(
   if (!filter.ok) return filter;
   const days = await daysOf();
   if (!days.ok) return days;
-  return done(
-    await existingSeries(services, { tenantId: tenantOf(caller), properties, days: days.value, limit }, filter.value),
-  );
+  const sought = { tenantId: tenantOf(caller), properties, days: days.value, limit, charge };
+  return existingSeries(services, sought, filter.value);
 }
 
-interface SoughtSeries {
+interface SoughtSeries extends Pick<SelectionOptions, 'limit' | 'charge'> {
   tenantId: Uuid;
   properties: readonly string[];
   days: SeriesDayRange;
-  limit: number;
 }
 
 /**
@@ -107,34 +113,38 @@ interface SoughtSeries {
  */
 async function existingSeries(
   services: Pick<Services, 'actors' | 'manifests' | 'store'>,
-  { tenantId, properties, days, limit }: SoughtSeries,
+  { properties, limit, ...range }: SoughtSeries,
   filter: DeviceFilter,
-): Promise<SelectedSeries> {
+): Promise<Outcome<SelectedSeries>> {
   const found: RequestedSeries[] = [];
   let unchecked = MAX_CHECKED;
   let after: Position | undefined;
   for (let examined = 0; examined < MAX_EXAMINED; examined += PAGE_DEVICES) {
-    const { items, next } = await services.store.devices.list(tenantId, filter, PAGE_DEVICES, after);
-    const candidates = await candidatesOf(services, items, properties);
+    const { items, next } = await services.store.devices.list(range.tenantId, filter, PAGE_DEVICES, after);
+    const candidates = untilKnown(await candidatesOf(services, items, properties), limit + 1 - found.length);
     const others = candidates.filter(({ isKnown }) => !isKnown).slice(0, unchecked);
     unchecked -= others.length;
-    const stored = await storedAmong(
-      services,
-      tenantId,
-      others.map(({ key }) => key),
-      days,
-    );
-    for (const { key, isKnown } of candidates) if (isKnown || stored.has(key)) found.push(key);
-    if (found.length > limit || next === null) return { keys: found.slice(0, limit), hasMore: found.length > limit };
+    const keys = others.map(({ key }) => key);
+    const stored = await storedAmong(services, keys, range);
+    if (!stored.ok) return stored;
+    for (const { key, isKnown } of candidates) if (isKnown || stored.value.has(key)) found.push(key);
+    if (found.length > limit) return done({ keys: found.slice(0, limit), hasMore: true });
+    if (next === null) return done({ keys: found, hasMore: false });
     after = next;
   }
-  return { keys: found, hasMore: true };
+  return done({ keys: found, hasMore: true });
 }
 
 interface Candidate {
   key: RequestedSeries;
   /** Its device has it by its manifest, or by what it last reported. */
   isKnown: boolean;
+}
+
+/** Those up to the known one with the number `count`, because no later one can be in the answer. */
+function untilKnown(candidates: readonly Candidate[], count: number): readonly Candidate[] {
+  const last = candidates.filter(({ isKnown }) => isKnown)[count - 1];
+  return last === undefined ? candidates : candidates.slice(0, candidates.indexOf(last) + 1);
 }
 
 async function candidatesOf(
@@ -164,22 +174,27 @@ async function candidatesOf(
   });
 }
 
-/** Those with samples of the days. One whose device has too many reports to read now is left out. */
+/**
+ * Those with samples of the days; reading them has a cost like that of the answer. One whose device has too many reports to
+ * read now is left out.
+ */
 async function storedAmong(
   services: Pick<Services, 'store'>,
-  tenantId: Uuid,
   keys: readonly RequestedSeries[],
-  days: SeriesDayRange,
-): Promise<ReadonlySet<RequestedSeries>> {
+  { tenantId, days, charge }: Pick<SoughtSeries, 'tenantId' | 'days' | 'charge'>,
+): Promise<Outcome<ReadonlySet<RequestedSeries>>> {
   const stored = new Set<RequestedSeries>();
-  if (keys.length === 0) return stored;
+  if (keys.length === 0) return done(stored);
+  const rollups = keys.length * (days.to - days.from + 1);
+  const charged = await charge?.(readCost({ points: 0, rollups, series: keys.length }));
+  if (charged?.ok === false) return charged;
   let n = 0;
   for await (const read of readSeriesDays(services, { tenantId, keys }, { ...days, withoutEarlier: true }, '1d')) {
     const key = keys[n];
     n += 1;
     if (key !== undefined && read.ok && read.value.days.length > 0) stored.add(key);
   }
-  return stored;
+  return done(stored);
 }
 
 async function namedSeries(
