@@ -92,15 +92,22 @@ export class SidecarChild {
     const { log } = this.#parts;
     this.#restartTimer = null;
     const startedAt = performance.now();
-    const spawned = fork(this.#entry, [TOKEN_ARGUMENT], {
-      env: environmentOf(this.#parts),
-      execArgv: ['--max-old-space-size=256'],
-      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-    });
+    let spawned: ChildProcess;
+    try {
+      spawned = fork(this.#entry, [TOKEN_ARGUMENT], {
+        env: environmentOf(this.#parts),
+        execArgv: ['--max-old-space-size=256'],
+        stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+      });
+    } catch (error) {
+      // As for want of memory: the service continues without the sidecar.
+      this.#onEnd({ reason: (error as Error).message }, 0);
+      return;
+    }
     this.#process = spawned;
     this.#token = randomBytes(TOKEN_BYTES).toString('base64url');
-    // A process that has ended already is reported by its exit.
-    spawned.send({ token: this.#token }, () => {});
+    // A process that has ended already is reported by its exit. One that was not started has no channel: its error follows.
+    spawned.send?.({ token: this.#token }, () => {});
     eachLine(spawned.stdout, (line) => relay(log, line));
     eachLine(spawned.stderr, (line) => log.warn({ part: 'sidecar' }, line));
     const watch = this.#watchHeartbeat(spawned);

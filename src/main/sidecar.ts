@@ -89,6 +89,8 @@ class ConfiguredSidecar implements SidecarRunner {
 
   /** `connect` is called whenever there may be a sidecar to connect to. */
   #start(connect: () => void): void {
+    // Ended before it was opened.
+    if (this.#closed) return;
     const {
       sidecar: { mode, address },
       llm,

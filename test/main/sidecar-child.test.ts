@@ -156,6 +156,41 @@ describe('the sidecar as a child process', () => {
     },
   );
 
+  it('is started later if the service has no free file descriptor', async () => {
+    const module = new URL('../../src/main/sidecar-child.ts', import.meta.url).href;
+    const child = program('listen.mjs', `process.send({ listening: '127.0.0.1:1' });`);
+    const entry = program(
+      'full-parent.mjs',
+      `import { closeSync, openSync } from 'node:fs';
+       import { SidecarChild } from ${JSON.stringify(module)};
+       const open = [];
+       try { for (;;) open.push(openSync('/dev/null')); } catch {}
+       const ended = [];
+       const log = { debug() {}, info() {}, error() {}, warn({ reason }) {
+         ended.push(reason);
+         for (const one of open.splice(0)) closeSync(one);
+       } };
+       const delays = ${JSON.stringify(delays)};
+       const entry = ${JSON.stringify(child)};
+       const child = new SidecarChild({ listen: null, llm: null, level: 'info', log, entry, delays, onListening() {
+         process.stdout.write(ended.join());
+         clearInterval(alive);
+         child.abort();
+       } });
+       const alive = setInterval(() => {}, 1_000);`,
+    );
+    const limited = ['-c', 'ulimit -n 128 && exec "$0" "$1"', process.execPath, entry];
+    const parent = spawn('/bin/sh', limited, { env: { PATH: process.env.PATH }, stdio: ['ignore', 'pipe', 'inherit'] });
+    expect(await text(parent.stdout)).toMatch(/^spawn .* EMFILE$/);
+  });
+
+  it('is started later if the system refuses to start a process', async () => {
+    // As without memory, the call throws.
+    start({ entry: 'no file\0' });
+    await until(() => lines.filter(({ message }) => /restarting/.test(message)).length >= 2);
+    expect(lines[0]?.fields.reason).toContain('null bytes');
+  });
+
   it('is restarted when it dies, with a growing pause', async () => {
     const entry = program('die.mjs', 'process.exit(3);');
     start({ entry });

@@ -110,11 +110,13 @@ describe('the sidecar of a service', () => {
 
   it.each(['embedded', 'external'] as const)('that is %s is not started after the end of the service', async (mode) => {
     for (const end of ['close', 'abort'] as const) {
-      const { made, calls, open } = runner(mode);
-      open();
-      await made[end]();
+      const [before, after] = [runner(mode), runner(mode)];
+      before.open();
+      await before.made[end]();
+      await after.made[end]();
+      after.open();
       await eventLoopTurns();
-      expect(calls).toEqual([]);
+      expect([before.calls, after.calls]).toEqual([[], []]);
     }
   });
 
