@@ -12,7 +12,7 @@ import { LoadError, Loading } from '../ui/feedback.tsx';
 import { Attention } from './attention.tsx';
 import { DeviceTiles, TILES_KEY } from './device-tiles.tsx';
 import { CommandsFigure, DevicesFigure, RateFigures } from './figures.tsx';
-import { FAILURES_PATH } from './newest-failures.ts';
+import { FAILURES_PATH, staleFailures } from './newest-failures.ts';
 import './home.css';
 
 const REFRESH_MS = 10_000;
@@ -80,21 +80,25 @@ export function HomePage() {
 /** Refetches shortly after stream messages, at most once per delay. */
 function useLiveRefresh(enabled: boolean): void {
   const queries = useQueryClient();
-  const isScheduled = useRef(false);
-  const refreshSoon = (): void => {
-    if (isScheduled.current) return;
-    isScheduled.current = true;
-    setTimeout(() => {
-      isScheduled.current = false;
-      const ofDevices = [TILES_KEY, FAILURES_PATH];
-      void invalidatePaths(queries, ['/v1/overview', '/v1/confirmations', '/v1/actors?quarantined', ...ofDevices]);
-    }, REFRESH_DELAY_MS);
+  /** Paths of failed commands that the next refetch includes; null while none is scheduled. */
+  const scheduled = useRef<Set<string> | null>(null);
+  const refreshSoon = (failures: string | null): void => {
+    if (scheduled.current === null) {
+      scheduled.current = new Set();
+      setTimeout(() => {
+        const ofDevices = [TILES_KEY, ...(scheduled.current ?? [])];
+        scheduled.current = null;
+        void invalidatePaths(queries, ['/v1/overview', '/v1/confirmations', '/v1/actors?quarantined', ...ofDevices]);
+      }, REFRESH_DELAY_MS);
+    }
+    if (failures !== null) scheduled.current.add(failures);
   };
   useStream({
     path: '/ws/state',
     query: { events: 'presence,command,confirmation,plan' },
-    onMessage: refreshSoon,
-    onOpen: refreshSoon,
+    // Five devices, refetched for each message, would be half of the requests that a user's pages may send.
+    onMessage: (message) => refreshSoon(staleFailures(message)),
+    onOpen: () => refreshSoon(FAILURES_PATH),
     enabled,
   });
 }

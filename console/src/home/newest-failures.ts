@@ -7,8 +7,17 @@ type CommandList = ResponseBody<typeof listCommands>;
 export type FailedCommand = CommandList['commands'][number];
 
 const REFRESH_MS = 10_000;
-/** Of the queries of all devices. */
+/** The start of the paths of all devices. */
 export const FAILURES_PATH = '/v1/device/';
+
+const pathOf = (deviceId: string): string => `${FAILURES_PATH}${deviceId}/commands?limit=20`;
+const isFailure = (status: unknown): boolean => status === 'failed' || status === 'timed_out';
+
+/** The path that a message of the stream makes stale: of the device whose command failed; null for any other message. */
+export function staleFailures(message: unknown): string | null {
+  const { type, device_id: id, status } = message as { type: string; device_id?: string; status?: string };
+  return type === 'command_update' && id !== undefined && isFailure(status) ? pathOf(id) : null;
+}
 
 export interface NewestFailures {
   isLoading: boolean;
@@ -20,7 +29,7 @@ export interface NewestFailures {
 export function useNewestFailures(deviceIds: readonly string[], enabled: boolean): NewestFailures {
   const results = useQueries({
     queries: (enabled ? deviceIds : []).map((id) => {
-      const path = `${FAILURES_PATH}${id}/commands?limit=20`;
+      const path = pathOf(id);
       return {
         queryKey: [path],
         queryFn: () => requestJson<CommandList>('GET', path),
@@ -32,7 +41,7 @@ export function useNewestFailures(deviceIds: readonly string[], enabled: boolean
     isLoading: results.some(({ isLoading }) => isLoading),
     of(deviceId) {
       const data = results[deviceIds.indexOf(deviceId)]?.data;
-      return data?.commands.find(({ status }) => status === 'failed' || status === 'timed_out');
+      return data?.commands.find(({ status }) => isFailure(status));
     },
   };
 }
