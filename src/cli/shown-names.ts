@@ -1,5 +1,5 @@
 import type { CliContext } from './cli-context.ts';
-import { RefusedError } from './errors.ts';
+import { RefusedError, UnreachableError } from './errors.ts';
 import { fetchCandidates } from './references.ts';
 
 /** The newest 1,000 devices or members: a table must not wait long for names. */
@@ -10,7 +10,8 @@ export type ShownNameOf = (id: string) => string;
 
 /**
  * The names of devices, or the addresses of members. An id without a name of its own is shown as it is, and so are all of them
- * if the credential may not list them, or with `--json`, which has ids. Without ids nothing is requested.
+ * if the credential may not list them, if the service does not answer, or with `--json`, which has ids: what a command has done
+ * is shown in any case. Without ids nothing is requested.
  */
 export async function fetchShownNames(
   { api, json }: Pick<CliContext, 'api' | 'json'>,
@@ -21,7 +22,7 @@ export async function fetchShownNames(
   if (json || wanted.size === 0) return (id) => id;
   const limits = { maxPages: MAX_PAGES, retryWhenBusy: false, partial: true };
   const candidates = await fetchCandidates(api, kind, limits).catch((thrown: unknown) => {
-    if (thrown instanceof RefusedError) return [];
+    if (thrown instanceof RefusedError || thrown instanceof UnreachableError) return [];
     throw thrown;
   });
   const counts = new Map<string, number>();
