@@ -198,8 +198,8 @@ export class HistoryCompaction {
 
   /**
    * The time before which the reports of all devices are compacted, whichever process compacts them, and the earliest day
-   * that is not merged, or of which reports of earlier days were imported that are not merged. Reports that are being stored have a time shortly before the current one, and versions are not in the
-   * order of times.
+   * whose samples are not merged; for imported days, the day of the import. Reports that are being stored have a time shortly
+   * before the current one, and versions are not in the order of times.
    */
   async progress(): Promise<{ compactedBefore: EpochMs; openFrom: DayNumber | null }> {
     const { store, clock } = this.#parts;

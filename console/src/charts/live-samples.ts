@@ -13,7 +13,10 @@ const isTelemetry = ({ property }: SeriesId): boolean => property.startsWith('$'
 export const kindsOf = (series: readonly SeriesId[]): string =>
   [...(series.every(isTelemetry) ? [] : ['report']), ...(series.some(isTelemetry) ? ['telemetry'] : [])].join(',');
 
-/** The sample of a series in an update; undefined without one. A service of an earlier version sends the time of receipt of telemetry alone. */
+/**
+ * The sample of a series in an update; undefined without one. For telemetry, a service of an earlier version sends only the
+ * time of receipt.
+ */
 export function liveSampleOf(
   update: SampleUpdate,
   { deviceId, property }: SeriesId,
