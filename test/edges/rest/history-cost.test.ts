@@ -110,3 +110,21 @@ it('a query of many series costs by its points, roll-ups and series', async () =
   service.clock.advance(60_000);
   expect(await left(100, { step: '1h' })).toBe(8);
 });
+
+it('a query of selected devices also costs by the properties that it looks for in the history', async () => {
+  const { token } = owner;
+  const [home] = (await service.call('GET', '/v1/homes', { token })).body.homes;
+  const second = { device_type: 'smart_light', home_id: home.id };
+  expect((await service.call('POST', '/v1/device/register', { token, body: second })).status).toBe(201);
+  const left = async (properties: string[]) => {
+    const body = { devices: { category: 'light' }, properties, step: '1h' };
+    const answer = await service.call('POST', '/v1/history/query', { token, body });
+    expect(answer.status).toBe(200);
+    return Number(/;r=(\d+)/.exec(answer.headers.get('ratelimit') ?? '')?.[1]);
+  };
+  service.clock.advance(60_000);
+  expect(await left(['brightness'])).toBe(11);
+  expect(await left(['brightness', 'level'])).toBe(9);
+  // Two devices have 40 of them.
+  expect(await left(Array.from({ length: 20 }, (_, n) => `p${n}`))).toBe(6);
+});
