@@ -112,7 +112,7 @@ describe.runIf(hasChromium())('charts of the history in the console', () => {
     await page.keyboard.press('Escape');
     await page.waitForURL(/range=6h/);
     expect(await layoutProblems(page)).toEqual([]);
-    await chart.getByRole('link', { name: /set_temperature/ }).click();
+    await chart.getByRole('link', { name: /Set temperature/ }).click();
     await page.waitForURL(new RegExp(`/commands/${command.body.command_id}$`));
     expect(browserErrors()).toEqual([]);
     await close();
