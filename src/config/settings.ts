@@ -72,7 +72,11 @@ export const settingsTable = [
     '0',
     'seconds after SIGTERM during which /health/ready is 503 and everything is still accepted, for load balancers',
   ),
-  setting('REDIS_URL', 'unset', 'redis://… for Redis 6.2 or later, or Valkey; unset: a cache in the process'),
+  setting(
+    'REDIS_URL',
+    'unset',
+    'redis://… for Redis 6.2 or later, or Valkey; unset: sessions are in the database, rate limits in the process',
+  ),
   setting(
     'MASTER_KEY',
     'file in DATA_DIR',

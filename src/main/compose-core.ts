@@ -87,8 +87,8 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
   const openingTracing = config.otlpEndpoint === null ? null : openTracing(config.otlpEndpoint);
   const { store: opened, database, contracts } = await openedWith(opening, Promise.resolve(openingTracing));
   const store = options.wrapStore?.(opened) ?? opened;
-  const { databaseUrl: url } = config;
-  const openingCache = openCache(config, clock, lease, nodes !== null && url !== null ? { database, url } : null);
+  const messagesUrl = nodes === null ? null : config.databaseUrl;
+  const openingCache = openCache(config, lease, { database, messagesUrl });
   await openedWith(Promise.resolve({ store }), openingCache);
   const cache = await openingCache;
   const rates = openRateLimiter(config, clock, lease, nodes && (() => Math.max(1, nodes.live().size)));

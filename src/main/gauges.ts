@@ -66,7 +66,7 @@ function registerConnectionGauges(metrics: Metrics, { mqtt, sockets, mcp, graphq
 }
 
 function registerServiceGauges(metrics: Metrics, { services, collections }: GaugeParts): void {
-  metrics.gauge('cache_healthy', '0 while Redis is unavailable and the process uses its local cache', () =>
+  metrics.gauge('cache_healthy', '0 while Redis, or without it the database, does not answer the cache', () =>
     Number(services.cache.healthy()),
   );
   metrics.labelledGauge(

@@ -25,7 +25,7 @@ export interface HealthParts {
   store: Store;
   cache: Cache;
   clock: Clock;
-  /** False with the in-process cache: `redis` is then reported as disabled. */
+  /** False without Redis: `redis` is then reported as disabled. */
   redis: boolean;
   mqtt(): PartState;
   worker(): PartState;

@@ -3,10 +3,9 @@ import type { Clock } from '../domain/clock.ts';
 import type { Lease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
 import type { Milliseconds } from '../domain/values.ts';
-import { MemoryCache } from './cache/memory-cache.ts';
 import { MemoryRateLimiter } from './cache/memory-rate-limiter.ts';
 import { NodeShareRateLimiter } from './cache/node-share-rate-limiter.ts';
-import { PostgresCache, type SharedDatabase } from './cache/postgres-cache.ts';
+import { type CacheDatabase, PostgresCache } from './cache/postgres-cache.ts';
 import { RedisCache } from './cache/redis-cache.ts';
 import { RedisRateLimiter } from './cache/redis-rate-limiter.ts';
 import { SharedRedisRateLimiter } from './cache/shared-redis-rate-limiter.ts';
@@ -170,19 +169,15 @@ export function openCluster(lock: ActiveLock, log: Log): Cluster {
 const CACHE_WAIT_MS = 2_000;
 
 /**
- * Redis or Valkey if there is a URL, otherwise PostgreSQL if several nodes share its `database`, otherwise this process's
- * memory. A server that does not answer delays the start by 2 s at most. Entries expire by `clock` in memory, by the
- * server's time elsewhere. The server is changed only while `lease` is valid.
+ * Redis or Valkey if there is a URL, otherwise the database of the store. A server that does not answer delays the start
+ * by 2 s at most. The server is changed only while `lease` is valid.
  */
 export async function openCache(
   { redisUrl }: { redisUrl: string | null },
-  clock: Clock,
   lease: Lease,
-  shared: SharedDatabase | null = null,
+  database: CacheDatabase,
 ): Promise<Cache> {
-  if (redisUrl === null && shared === null) return new MemoryCache(clock);
-  const cache =
-    redisUrl === null ? new PostgresCache(shared as SharedDatabase, lease) : new RedisCache(redisUrl, lease);
+  const cache = redisUrl === null ? new PostgresCache(database, lease) : new RedisCache(redisUrl, lease);
   await cache.ready(CACHE_WAIT_MS);
   return cache;
 }

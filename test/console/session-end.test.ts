@@ -1,5 +1,5 @@
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connectBrowser, hasChromium } from '../support/chromium.ts';
 import { openConsolePage, startConsoleService } from '../support/console-page.ts';
 import { type Deployment, makePgliteDeployment, makePostgresDeployment } from '../support/deployment.ts';
@@ -94,7 +94,7 @@ describe.runIf(hasChromium())('a session of the console that ends while a page i
     });
   });
 
-  describe('with the process that kept it', () => {
+  describe('over a restart of the service', () => {
     let deployment: Deployment;
     let at: TestService;
     beforeAll(async () => {
@@ -106,17 +106,38 @@ describe.runIf(hasChromium())('a session of the console that ends while a page i
       await deployment?.remove();
     });
 
-    it('shows the sign-in page when the service is back, and a wall returns after a sign-in in another tab', async () => {
-      const { port } = new URL(at.url);
-      const owner = await at.owner();
+    /** A wall with the inbox, and the port to which the service returns. */
+    async function openWall(sub: string) {
+      const owner = await at.owner(sub);
       const tiles = [{ kind: 'confirmations', id: 'w', x: 0, y: 0, w: 4, h: 3 }];
       const { body } = await owner.post('/v1/dashboards', { name: 'Hallway', tiles });
-      const { page, context, open, close } = await openConsolePage(browser, at, { token: owner.token });
-      await open(`/dashboards/${body.dashboard.id}?wall`);
-      await page.getByText('Nothing waits for confirmation.').waitFor();
+      const opened = await openConsolePage(browser, at, { token: owner.token });
+      await opened.open(`/dashboards/${body.dashboard.id}?wall`);
+      await opened.page.getByText('Nothing waits for confirmation.').waitFor();
+      return { ...opened, owner, port: new URL(at.url).port };
+    }
+
+    it('continues on a wall, without a person', async () => {
+      const { page, close, port } = await openWall('ada');
       const refused = refusedAt(page);
       await at.stop();
+      await page.getByText(/^As of \d/).waitFor();
+      at = await startService({ ...deployment.env, PORT: port });
+      await expect.poll(() => page.getByText(/^No connection since/).count()).toBe(0);
+      await page.getByText('Nothing waits for confirmation.').waitFor();
+      expect(refused()).toBe(0);
+      await close();
+    });
+
+    it('shows the sign-in page if it was closed before the service is back, and a wall returns after a sign-in in another tab', async () => {
+      const { page, context, close, owner, port } = await openWall('grace');
+      const refused = refusedAt(page);
+      const [cookie] = (await context.cookies()).filter(({ name }) => name === 'twinkeep_session');
+      await at.stop();
       await page.getByText(/^No connection since \d/).waitFor();
+      const elsewhere = await startService(deployment.env);
+      await elsewhere.services.cookieSessions.close(cookie?.value ?? '');
+      await elsewhere.stop();
       at = await startService({ ...deployment.env, PORT: port });
       await field(page).waitFor();
       const other = await context.newPage();
@@ -127,38 +148,6 @@ describe.runIf(hasChromium())('a session of the console that ends while a page i
       await other.close();
       expect(refused()).toBeGreaterThan(0);
       expect(refused()).toBeLessThanOrEqual(MOST_REFUSED);
-      await close();
-    });
-  });
-
-  describe.runIf(inject('redisUrl') !== null)('but is kept in Redis', () => {
-    let deployment: Deployment;
-    let at: TestService;
-    beforeAll(async () => {
-      const made = (await makePostgresDeployment()) ?? (await makePgliteDeployment());
-      deployment = { ...made, env: { ...made.env, REDIS_URL: inject('redisUrl') ?? '' } };
-      at = await startService(deployment.env);
-    });
-    afterAll(async () => {
-      await at?.stop();
-      await deployment?.remove();
-    });
-
-    it('continues on a wall after a restart of the service, without a person', async () => {
-      const { port } = new URL(at.url);
-      const owner = await at.owner();
-      const tiles = [{ kind: 'confirmations', id: 'w', x: 0, y: 0, w: 4, h: 3 }];
-      const { body } = await owner.post('/v1/dashboards', { name: 'Hallway', tiles });
-      const { page, open, close } = await openConsolePage(browser, at, { token: owner.token });
-      await open(`/dashboards/${body.dashboard.id}?wall`);
-      await page.getByText('Nothing waits for confirmation.').waitFor();
-      const refused = refusedAt(page);
-      await at.stop();
-      await page.getByText(/^As of \d/).waitFor();
-      at = await startService({ ...deployment.env, PORT: port });
-      await expect.poll(() => page.getByText(/^No connection since/).count()).toBe(0);
-      await page.getByText('Nothing waits for confirmation.').waitFor();
-      expect(refused()).toBe(0);
       await close();
     });
   });

@@ -23,13 +23,13 @@ const { prometheus, promtool } = inject('programs');
 const limiters = ['audit_exports', 'history_exports', 'history_queries'];
 
 /**
- * Collections of components that this service does not run: Redis, traces, parts of several nodes, and with an embedded
- * store the sessions of a server.
+ * Collections of components that this service does not run: Redis and its local copy, traces, parts of several nodes, and
+ * with an embedded store the sessions of a server.
  */
 const elsewhere =
   inject('postgresUrl') === null
-    ? /^(redis_|traced_|cluster_|invalidations?_|database_sessions_)/
-    : /^(redis_|traced_|cluster_|invalidations?_)/;
+    ? /^(redis_|cache_entries$|traced_|cluster_|invalidations?_|database_sessions_)/
+    : /^(redis_|cache_entries$|traced_|cluster_|invalidations?_)/;
 
 /** Replaces dashboard variables as Grafana does. */
 const filled = (expr: string): string =>

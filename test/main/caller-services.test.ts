@@ -5,6 +5,7 @@ import { unlimitedLease } from '../../src/domain/lease.ts';
 import { loadCallerServices } from '../../src/main/caller-services.ts';
 import { StoreLiveness } from '../../src/services/store-liveness.ts';
 import { isSignedOut } from '../../src/services/user-sessions.ts';
+import { RedisCache } from '../../src/store/cache/redis-cache.ts';
 import type { Cache, User } from '../../src/store/contract.ts';
 import { openCache } from '../../src/store/open.ts';
 import { connectPostgres } from '../../src/store/postgres/connect.ts';
@@ -22,14 +23,15 @@ afterEach(async () => {
 });
 
 async function openRedis(url: string): Promise<Cache> {
-  const cache = await openCache({ redisUrl: url }, systemClock, unlimitedLease);
+  const cache = new RedisCache(url, unlimitedLease);
   closing.push(() => cache.close());
+  await cache.ready(2_000);
   return cache;
 }
 
 async function openPostgres(url: string): Promise<Cache> {
   const database = connectPostgres(url);
-  const cache = await openCache({ redisUrl: null }, systemClock, unlimitedLease, { database, url });
+  const cache = await openCache({ redisUrl: null }, unlimitedLease, { database, messagesUrl: url });
   closing.push(
     () => database.close(),
     () => cache.close(),

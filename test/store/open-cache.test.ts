@@ -2,12 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, describe, expect, inject, it } from 'vitest';
 import { systemClock } from '../../src/domain/clock.ts';
 import { unlimitedLease } from '../../src/domain/lease.ts';
-import type { SharedDatabase } from '../../src/store/cache/postgres-cache.ts';
+import { MemoryCache } from '../../src/store/cache/memory-cache.ts';
+import type { CacheDatabase } from '../../src/store/cache/postgres-cache.ts';
 import type { Cache } from '../../src/store/contract.ts';
 import { openCache } from '../../src/store/open.ts';
 import { connectPostgres } from '../../src/store/postgres/connect.ts';
 import { eventually } from '../support/clock.ts';
-import { type FreshDatabase, freshDatabase } from '../support/store.ts';
+import { type FreshDatabase, freshDatabase, openSharedPglite } from '../support/store.ts';
 
 const redisUrl = inject('redisUrl');
 const postgresUrl = inject('postgresUrl');
@@ -16,28 +17,41 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-async function open(url: string | null, shared: SharedDatabase | null = null): Promise<Cache> {
-  const cache = await openCache({ redisUrl: url }, systemClock, unlimitedLease, shared);
+async function open(redisUrl: string | null, database: CacheDatabase): Promise<Cache> {
+  const cache = await openCache({ redisUrl }, unlimitedLease, database);
   closing.push(() => cache.close());
   return cache;
 }
 
 let fresh: Promise<FreshDatabase> | null = null;
-afterAll(async () => (await fresh)?.drop());
+let embedded: ReturnType<typeof openSharedPglite> | null = null;
+afterAll(async () => {
+  await (await fresh)?.drop();
+  await (await embedded)?.close();
+});
 
-async function openInPostgres(): Promise<Cache> {
+async function openInPostgres(redisUrl: string | null = null): Promise<Cache> {
   fresh ??= freshDatabase(postgresUrl ?? '');
   const { url } = await fresh;
   const database = connectPostgres(url);
   closing.push(() => database.close());
-  return open(null, { database, url });
+  return open(redisUrl, { database, messagesUrl: url });
+}
+
+async function openInPglite(redisUrl: string | null = null): Promise<Cache> {
+  embedded ??= openSharedPglite();
+  return open(redisUrl, { database: (await embedded).backend.database, messagesUrl: null });
 }
 
 const servers = [
-  ...(redisUrl === null ? [] : [{ name: 'Redis', open: () => open(redisUrl) }]),
-  ...(postgresUrl === null ? [] : [{ name: 'PostgreSQL', open: openInPostgres }]),
+  ...(redisUrl === null ? [] : [{ name: 'Redis', open: () => openInPglite(redisUrl) }]),
+  ...(postgresUrl === null ? [] : [{ name: 'PostgreSQL', open: () => openInPostgres() }]),
 ];
-const backends = [{ name: 'memory', open: () => open(null) }, ...servers];
+const backends = [
+  { name: 'memory', open: async () => new MemoryCache(systemClock) },
+  { name: 'PGlite', open: () => openInPglite() },
+  ...servers,
+];
 
 describe.each(backends)('a cache in $name', ({ open }) => {
   it('keeps an entry until it expires', async () => {

@@ -16,8 +16,9 @@ interface Entry {
 const MAX_ENTRIES = 200_000;
 
 /**
- * Cache of this process only. Each kind of key, the text before the first colon, has its own bound: entries that anyone
- * can create, such as those of command-line sign-ins, evict no sessions.
+ * Cache of this process only: the local copy of `RedisCache`, and the cache of tests. Each kind of key, the text before
+ * the first colon, has its own bound: entries that anyone can create, such as those of command-line sign-ins, evict no
+ * sessions.
  */
 export class MemoryCache implements Cache {
   readonly #entries = new Map<string, LRUCache<string, Entry>>();

@@ -15,45 +15,42 @@ const PRUNE_BATCH = 500;
 /** Pause between two batches, for other statements. */
 const PRUNE_PAUSE_MS = 20;
 
-/** The database of the store and the URL for one more connection to it. */
-export interface SharedDatabase {
+/** The database of the store, which may be the embedded one. */
+export interface CacheDatabase {
   database: Database;
-  url: string;
+  /** For the connection over which several nodes exchange messages; null: messages stay within this process. */
+  messagesUrl: string | null;
 }
 
 /**
- * Cache in the PostgreSQL of the store, for several nodes without Redis
- * (docs/decisions/0043-postgres-cache-and-bounded-staleness.md). Unlike the cache in Redis it has no local copy: without
- * the database the service does not work anyway. Every method throws `StoreUnavailable` or `CommitUnknown` while the
- * database does not answer, and `StoreUnavailable` without sending anything once the lease is invalid.
+ * Cache in the database of the store, for deployments without Redis
+ * (docs/decisions/0043-postgres-cache-and-bounded-staleness.md, 0076-sessions-of-one-process.md). Unlike the cache in
+ * Redis it has no local copy: without the database the service does not work anyway. Every method that uses the database
+ * throws `StoreUnavailable` or `CommitUnknown` while it does not answer, and `StoreUnavailable` without sending anything
+ * once the lease is invalid.
  */
 export class PostgresCache implements Cache {
   readonly #entries: CacheEntries;
   readonly #lease: Lease;
   readonly #subscriptions = new ChannelSubscriptions();
-  readonly #notifications: Notifications;
+  /** Null if messages stay within this process. */
+  readonly #notifications: Notifications | null;
   readonly #pruneTimer: NodeJS.Timeout;
   #pruning: Promise<void> | null = null;
   /** The last statement got no answer. */
   #failing = false;
   #closed = false;
 
-  constructor({ database, url }: SharedDatabase, lease: Lease) {
+  constructor({ database, messagesUrl }: CacheDatabase, lease: Lease) {
     this.#entries = cacheEntries(database);
     this.#lease = lease;
-    this.#notifications = new Notifications(url, lease, {
-      received: (payload) => {
-        const gap = payload.indexOf(' ');
-        this.#subscriptions.deliver(payload.slice(0, gap), payload.slice(gap + 1));
-      },
-      interrupted: () => this.#subscriptions.interrupt(),
-    });
+    this.#notifications = messagesUrl === null ? null : this.#openNotifications(messagesUrl);
     this.#pruneTimer = setInterval(() => void this.prune(), PRUNE_MS).unref();
   }
 
-  /** Resolves when notifications are received, or after `timeoutMs`. */
-  ready(timeoutMs: number): Promise<void> {
-    return this.#notifications.ready(timeoutMs);
+  /** Resolves when messages are received, or after `timeoutMs`. */
+  async ready(timeoutMs: number): Promise<void> {
+    await this.#notifications?.ready(timeoutMs);
   }
 
   get(key: string): Promise<string | null> {
@@ -76,9 +73,11 @@ export class PostgresCache implements Cache {
     return this.#run(() => this.#entries.delete(checkedKey(key)));
   }
 
-  /** `channel` contains no space. Throws a RangeError if both together have more than 7,998 bytes. */
-  publish(channel: string, message: string): Promise<void> {
-    return this.#run(() => this.#notifications.send(`${channel} ${message}`));
+  /** `channel` contains no space. Throws a RangeError if a notification of both has more than 7,998 bytes. */
+  async publish(channel: string, message: string): Promise<void> {
+    const notifications = this.#notifications;
+    if (notifications === null) this.#subscriptions.deliver(channel, message);
+    else await this.#run(() => notifications.send(`${channel} ${message}`));
   }
 
   async subscribe(
@@ -90,7 +89,7 @@ export class PostgresCache implements Cache {
     return async () => unsubscribe();
   }
 
-  /** Deletes expired entries in batches. Every node does so once a minute; concurrent runs share the work. */
+  /** Deletes expired entries in batches. Every process does so once a minute; concurrent runs share the work. */
   prune(): Promise<void> {
     this.#pruning ??= this.#deleteExpired().finally(() => {
       this.#pruning = null;
@@ -103,7 +102,7 @@ export class PostgresCache implements Cache {
   }
 
   healthy(): boolean {
-    return this.#notifications.listening && !this.#failing;
+    return this.#notifications?.listening !== false && !this.#failing;
   }
 
   /** Without the database each read throws. */
@@ -115,9 +114,19 @@ export class PostgresCache implements Cache {
   async close(): Promise<void> {
     this.#closed = true;
     clearInterval(this.#pruneTimer);
-    await this.#notifications.close();
+    await this.#notifications?.close();
     await this.#pruning;
     this.#subscriptions.clear();
+  }
+
+  #openNotifications(url: string): Notifications {
+    return new Notifications(url, this.#lease, {
+      received: (payload) => {
+        const gap = payload.indexOf(' ');
+        this.#subscriptions.deliver(payload.slice(0, gap), payload.slice(gap + 1));
+      },
+      interrupted: () => this.#subscriptions.interrupt(),
+    });
   }
 
   /** A failed run is continued by the next one. */

@@ -1,8 +1,8 @@
 import type { SizeReporter } from '../../domain/collection-sizes.ts';
 
 /**
- * Short-lived entries, shared by all processes of this deployment; losing them loses no state. In memory, in Redis or in
- * PostgreSQL; the latter throws `StoreUnavailable` or `CommitUnknown` while the database does not answer.
+ * Short-lived entries, shared by all processes of this deployment; losing them loses no state. In Redis, or in the
+ * database of the store; the latter throws `StoreUnavailable` or `CommitUnknown` while the database does not answer.
  */
 export interface Cache extends SizeReporter {
   get(key: string): Promise<string | null>;
@@ -14,7 +14,7 @@ export interface Cache extends SizeReporter {
   take(key: string): Promise<string | null>;
   delete(key: string): Promise<void>;
   /**
-   * Delivers to all processes of this deployment, including this one, through the server: a process that receives its
+   * Delivers to all active processes of this deployment, including this one, in one order: a process that receives its
    * own message has received what was published before it. Rejects if the message may not be delivered.
    */
   publish(channel: string, message: string): Promise<void>;
@@ -27,7 +27,7 @@ export interface Cache extends SizeReporter {
     listener: (message: string) => void,
     interrupted?: () => void,
   ): Promise<() => Promise<void>>;
-  /** False while the server is unavailable; Redis is then replaced by the entries of this process. */
+  /** False while its server or database is unavailable; Redis is then replaced by the entries of this process. */
   healthy(): boolean;
   /** False while entries that other processes have made, or this one before its start, may be missing. */
   isComplete(): boolean;

@@ -1,7 +1,7 @@
 import type { Database } from './database.ts';
 
 /**
- * Entries in the table `cache_entries`. Each operation is one statement, so concurrent calls of all nodes are atomic.
+ * Entries in the table `cache_entries`. Each operation is one statement, so concurrent calls of all processes are atomic.
  * Expiry is by the database's clock. Throws the faults of the database.
  */
 export interface CacheEntries {
@@ -14,7 +14,7 @@ export interface CacheEntries {
   /** Deletes the entry and returns its value. Of concurrent calls, one gets it. */
   take(key: string): Promise<string | null>;
   delete(key: string): Promise<void>;
-  /** Deletes up to `limit` expired entries; returns their number. Entries that another node deletes are skipped. */
+  /** Deletes up to `limit` expired entries; returns their number. Entries that another process deletes are skipped. */
   prune(limit: number): Promise<number>;
 }
 

@@ -27,9 +27,14 @@ describe.runIf(serverUrl)('the cache in PostgreSQL', () => {
     await fresh.drop();
   });
 
-  async function open({ url = fresh.url, lease = unlimitedLease }: { url?: string; lease?: Lease } = {}) {
+  interface Opening {
+    url?: string;
+    lease?: Lease;
+    messagesUrl?: string | null;
+  }
+  async function open({ url = fresh.url, lease = unlimitedLease, messagesUrl = url }: Opening = {}) {
     const own = connectPostgres(url);
-    const cache = new PostgresCache({ database: own, url }, lease);
+    const cache = new PostgresCache({ database: own, messagesUrl }, lease);
     closing.push(
       () => own.close(),
       () => cache.close(),
@@ -177,5 +182,32 @@ describe.runIf(serverUrl)('the cache in PostgreSQL', () => {
     proxy.restore();
     await cache.set(key, 'two', 60_000);
     expect([await cache.get(key), cache.healthy()]).toEqual(['two', true]);
+  });
+
+  it('of one process delivers its messages without the database, and keeps its entries for the next process', async () => {
+    const sessions = async () =>
+      (
+        await database.read<{ pid: number }>({
+          text: `select pid from pg_stat_activity where datname = current_database() and application_name = 'twinkeep notifications'`,
+        })
+      ).length;
+    await eventually(async () => (await sessions()) === 0);
+    const proxy = await startTcpProxy(fresh.url);
+    closing.push(() => proxy.close());
+    const cache = await open({ url: proxy.proxiedUrl(fresh.url), messagesUrl: null });
+    const [key, channel] = [randomUUID(), randomUUID()];
+    const received: string[] = [];
+    await cache.subscribe(channel, (message) => received.push(message));
+    await cache.set(key, 'kept', 60_000);
+    expect(await sessions()).toBe(0);
+    proxy.cut();
+    await cache.publish(channel, 'x'.repeat(10_000));
+    expect(received).toEqual(['x'.repeat(10_000)]);
+    await expect(cache.get(key)).rejects.toBeInstanceOf(StoreUnavailable);
+    expect(cache.healthy()).toBe(false);
+    proxy.restore();
+    expect([await cache.get(key), cache.healthy()]).toEqual(['kept', true]);
+    await cache.close();
+    expect(await (await open({ messagesUrl: null })).take(key)).toBe('kept');
   });
 });

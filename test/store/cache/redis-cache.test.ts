@@ -1,10 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, inject, it, vi } from 'vitest';
-import { systemClock } from '../../../src/domain/clock.ts';
 import { unlimitedLease } from '../../../src/domain/lease.ts';
 import { RedisCache } from '../../../src/store/cache/redis-cache.ts';
 import type { Cache } from '../../../src/store/contract.ts';
-import { openCache } from '../../../src/store/open.ts';
 import { eventually } from '../../support/clock.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
 
@@ -14,9 +12,10 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-async function open(url: string | null): Promise<Cache> {
-  const cache = await openCache({ redisUrl: url }, systemClock, unlimitedLease);
+async function open(url: string): Promise<Cache> {
+  const cache = new RedisCache(url, unlimitedLease);
   closing.push(() => cache.close());
+  await cache.ready(2_000);
   return cache;
 }
 
@@ -25,7 +24,7 @@ describe.runIf(redisUrl)('a Redis outage', () => {
     const proxy = await startTcpProxy(redisUrl ?? '');
     closing.push(() => proxy.close());
     const cache = await open(proxy.proxiedUrl(redisUrl ?? ''));
-    return { proxy, cache, direct: await open(redisUrl) };
+    return { proxy, cache, direct: await open(redisUrl ?? '') };
   }
 
   it.each(['cut', 'silence'] as const)(

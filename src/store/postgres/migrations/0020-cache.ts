@@ -1,5 +1,5 @@
 /**
- * Entries of the cache that the nodes share where there is no Redis. They are logged, although losing them loses no state:
+ * Entries of the cache where there is no Redis. They are logged, although losing them loses no state:
  * an unlogged table is empty after a crash of the server and on a promoted standby, and all browsers would be signed
  * out. `expires_at` is by the database's clock.
  */
