@@ -56,10 +56,11 @@ export class RedisCache implements Cache {
     this.#heartbeat = setInterval(() => void this.#pingConnections(), HEARTBEAT_MS).unref();
   }
 
-  /** Resolves when Redis answers, or after `timeoutMs` without an answer. */
+  /** Resolves when Redis answers and subscriptions are possible, or after `timeoutMs` without that. */
   async ready(timeoutMs: number): Promise<void> {
     const end = performance.now() + timeoutMs;
-    while (this.#disconnected && performance.now() < end) await new Promise((resolve) => setTimeout(resolve, 10));
+    const isReady = () => !this.#disconnected && this.#subscriber.status === 'ready';
+    while (!isReady() && performance.now() < end) await new Promise((resolve) => setTimeout(resolve, 10));
   }
 
   async get(key: string): Promise<string | null> {

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterEach, describe, expect, inject, it, vi } from 'vitest';
 import { unlimitedLease } from '../../../src/domain/lease.ts';
 import { RedisCache } from '../../../src/store/cache/redis-cache.ts';
@@ -18,6 +19,36 @@ async function open(url: string): Promise<Cache> {
   await cache.ready(2_000);
   return cache;
 }
+
+it.runIf(redisUrl)('a Redis cache is ready when it receives messages too', async () => {
+  const { hostname, port } = new URL(redisUrl ?? '');
+  const released = Promise.withResolvers<void>();
+  let connections = 0;
+  // The second connection is that for messages.
+  const server = createServer(async (client) => {
+    client.on('error', () => {});
+    connections += 1;
+    if (connections > 1) await released.promise;
+    const upstream = connect(Number(port), hostname).on('error', () => {});
+    client.pipe(upstream).pipe(client);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  closing.push(async () => void server.close());
+  const cache = new RedisCache(`redis://127.0.0.1:${(server.address() as AddressInfo).port}`, unlimitedLease);
+  closing.push(() => cache.close());
+  const events: string[] = [];
+  const ready = cache.ready(5_000).then(() => events.push('ready'));
+  await eventually(() => cache.healthy());
+  // Much longer than it takes to see the first connection.
+  for (const from = performance.now(); performance.now() < from + 100; ) await cache.get(randomUUID());
+  events.push('released');
+  released.resolve();
+  await ready;
+  expect(events).toEqual(['released', 'ready']);
+  await cache.subscribe('channel', (message) => events.push(message));
+  await cache.publish('channel', 'received');
+  await eventually(() => events.includes('received'));
+});
 
 describe.runIf(redisUrl)('a Redis outage', () => {
   async function behindProxy(): Promise<{ proxy: TcpProxy; cache: Cache; direct: Cache }> {
