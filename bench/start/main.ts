@@ -63,7 +63,10 @@ async function stop({ child }: Started): Promise<void> {
   await once(child, 'exit');
 }
 
-/** Starts in new folders with a sidecar, as by default, one after another. The first one fills the cache of compiled modules and does not count. */
+/**
+ * Starts in new folders with a sidecar, as by default, one after another. The first one fills the cache of compiled modules
+ * and does not count.
+ */
 async function measureStarts(): Promise<void> {
   const [walls, cpus]: [number[], number[]] = [[], []];
   for (let n = 0; n <= tries; n += 1) {

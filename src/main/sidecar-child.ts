@@ -100,7 +100,7 @@ export class SidecarChild {
         stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
       });
     } catch (error) {
-      // As for want of memory: the service continues without the sidecar.
+      // For example without free memory. The service continues without the sidecar.
       this.#onEnd({ reason: (error as Error).message }, 0);
       return;
     }
@@ -169,8 +169,8 @@ const environmentOf = ({ listen, preferredPort = 50_051, llm, level }: ChildPart
 });
 
 /**
- * Beside the cache of compiled modules of this process, if it has one: with it the program starts in half the time. Not the
- * same cache, because V8 takes compiled code only with the flags with which it was compiled (src/cli/v8-flags.ts).
+ * A cache of compiled modules in a folder beside that of this process, if it has one. With it the program starts in half the
+ * time. It is another cache because V8 takes compiled code only with the flags with which it was compiled (src/cli/v8-flags.ts).
  */
 function compileCache(): NodeJS.ProcessEnv {
   const used = module.getCompileCacheDir();

@@ -3,7 +3,8 @@ import type { Cache } from '../store/contract.ts';
 
 /**
  * Encrypted view of the cache, for sessions and other credentials. Each entry is sealed and bound to its key: write
- * access to Redis or the database cannot forge a session, and read access reveals none. An entry that does not open counts as missing.
+ * access to Redis or the database cannot forge a session, and read access reveals none. An entry that does not open counts
+ * as missing.
  */
 export type SealedCache = Pick<Cache, 'get' | 'set' | 'take' | 'delete'>;
 

@@ -45,7 +45,9 @@ export function useDeviceUpdates(id: string): void {
   };
   /** Sets the report time of changed properties; the times of unchanged ones follow with the refetch. */
   const updateReportTimes = (state: State, at: number): void => {
-    const before = queries.getQueryData<ResponseBody<typeof getDevice>>([path])?.device.state ?? {};
+    const before = queries.getQueryData<ResponseBody<typeof getDevice>>([path])?.device.state;
+    // Which properties have changed is not known yet.
+    if (before === undefined) return;
     const changed = Object.keys(state).filter((name) => JSON.stringify(state[name]) !== JSON.stringify(before[name]));
     const times = Object.fromEntries(changed.map((name) => [name, new Date(at).toISOString()]));
     applyUpdate<ResponseBody<typeof getDeviceActivity>>(queries, [`${path}/activity`], ({ activity }) => ({

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { collectOption } from '../argument-parsers.ts';
-import { BATCH_DESCRIPTION, type BatchResult, expectAllSent, fetchResultNames, showResults } from '../batch-results.ts';
+import { BATCH_DESCRIPTION, type BatchResult, showBatch } from '../batch-results.ts';
 import { type CliContext, createCliContext } from '../cli-context.ts';
 import { addCommandOptions, type CommandRequestOptions, commandRequestOf } from '../command-request.ts';
 import { UsageError } from '../errors.ts';
@@ -63,9 +63,7 @@ export function addDeviceChanges(devices: Command, io: Io): void {
         const body = await client.api.post<{ results: BatchResult[] }>('/v1/devices/command', {
           ...{ device_ids: await client.resolveAll('device', device), ...request },
         });
-        const deviceName = await fetchResultNames(client, body.results);
-        client.show(body, ({ results }) => showResults(client, results, deviceName));
-        expectAllSent(body.results, options.dryRun);
+        await showBatch(client, body, { dryRun: options.dryRun });
       },
     );
 }

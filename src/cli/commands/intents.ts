@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { parseAssignments } from '../argument-parsers.ts';
-import { BATCH_DESCRIPTION, type BatchResult, expectAllSent, fetchResultNames, showResults } from '../batch-results.ts';
+import { BATCH_DESCRIPTION, type BatchResult, showBatch } from '../batch-results.ts';
 import { type CliContext, createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
 import { colorStatus } from '../print.ts';
@@ -62,11 +62,10 @@ export function addIntents(program: Command, io: Io): void {
 
 async function sendIntent(client: CliContext, type: string, payload: object): Promise<void> {
   const outcome = await client.api.post<IntentOutcome>('/v1/intent', { type, payload });
-  const deviceName = await fetchResultNames(client, outcome.results);
-  client.show(outcome, ({ status, mode, results }) => {
-    const { dim } = client.io.outColors;
-    client.io.out(`${colorStatus(client.io, status.toLowerCase())} ${dim(mode)}`);
-    showResults(client, results, deviceName);
+  await showBatch(client, outcome, {
+    printHead({ status, mode }) {
+      const { dim } = client.io.outColors;
+      client.io.out(`${colorStatus(client.io, status.toLowerCase())} ${dim(mode)}`);
+    },
   });
-  expectAllSent(outcome.results);
 }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { BATCH_DESCRIPTION, type BatchResult, expectAllSent, fetchResultNames, showResults } from '../batch-results.ts';
+import { BATCH_DESCRIPTION, type BatchResult, showBatch } from '../batch-results.ts';
 import { createCliContext } from '../cli-context.ts';
 import { addCommandOptions, type CommandRequestOptions, commandRequestOf } from '../command-request.ts';
 import type { Io } from '../io.ts';
@@ -67,9 +67,7 @@ export function addRooms(program: Command, io: Io): void {
         const id = await client.resolve('room', room, homeId === undefined ? {} : { homeId });
         const path = `/v1/rooms/${encodeURIComponent(id)}/command`;
         const body = await client.api.post<{ results: BatchResult[] }>(path, request);
-        const deviceName = await fetchResultNames(client, body.results);
-        client.show(body, ({ results }) => showResults(client, results, deviceName));
-        expectAllSent(body.results, options.dryRun);
+        await showBatch(client, body, { dryRun: options.dryRun });
       },
     );
 }

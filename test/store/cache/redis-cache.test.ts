@@ -39,7 +39,7 @@ it.runIf(redisUrl)('a Redis cache is ready when it receives messages too', async
   const events: string[] = [];
   const ready = cache.ready(5_000).then(() => events.push('ready'));
   await eventually(() => cache.healthy());
-  // Much longer than it takes to see the first connection.
+  // Requests for much longer than `ready` needs to notice the first connection.
   for (const from = performance.now(); performance.now() < from + 100; ) await cache.get(randomUUID());
   events.push('released');
   released.resolve();
