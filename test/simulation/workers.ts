@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { nodeFlags } from '../support/node-flags.ts';
 import type { RunOptions } from './options.ts';
 import type { RunResult } from './run.ts';
 import type { Job, Report } from './worker.ts';
@@ -53,7 +54,7 @@ export async function shrunk(options: RunOptions, invariant: string, given: Give
 function work(job: Job, { defect, line }: Given, each: (report: Report) => void): Promise<void> {
   // The hook registered last gets the source as changed by the earlier ones.
   const hooks = [...(defect === undefined ? [] : ['--import', DEFECTS]), '--import', COLLECTIONS];
-  const child = spawn(process.execPath, [...hooks, WORKER], {
+  const child = spawn(process.execPath, [...nodeFlags, ...hooks, WORKER], {
     stdio: ['pipe', 'pipe', 'inherit'],
     env: { ...process.env, SIMULATION_DEFECT: defect ?? '' },
   });
