@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
+import { slow } from './support/slow.ts';
 
 const read = (path: string): string => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8');
 const lock = JSON.parse(read('package-lock.json')) as {
@@ -61,7 +62,7 @@ function missingLinks(folder: string, files: readonly string[]): string[] {
     });
 }
 
-it('carries every file that its documents link to', async () => {
+it('carries every file that its documents link to', slow, async () => {
   const files = await packedFiles('.');
   expect(files).toEqual(expect.arrayContaining(['README.md', 'docs/devices.md', 'docs/console/twin.png']));
   expect(missingLinks('.', files)).toEqual([]);

@@ -16,6 +16,7 @@ import type { Output, ResolvableOutput } from '../../src/machines/outputs.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
 import { eventually, type TestClock, testClock } from '../support/clock.ts';
 import { type LampContext, lamp, MemoryActorStore, makeRuntimeStore } from '../support/memory-actor-store.ts';
+import { slow } from '../support/slow.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const ASK: ResolvableOutput = { type: 'plan.ask', planId: 'p', stepId: 'a', commandId: 'c' };
@@ -115,7 +116,7 @@ describe('an output with a resolver', () => {
     expect(store.rows.get('device:d')?.context.note).toBe('no');
   });
 
-  it('stays in the outbox until a resolver is registered, and is retried if the resolver fails', async () => {
+  it('stays in the outbox until a resolver is registered, and is retried if the resolver fails', slow, async () => {
     const { messagesDelivered } = await ask();
     await expect(messagesDelivered).rejects.toThrow("no resolver is registered for outputs of type 'plan.ask'");
     expect(store.outbox.size).toBe(1);

@@ -3,6 +3,7 @@ import { isValid, schemaErrors } from '../../src/domain/param-schema.ts';
 import { widening } from '../../src/domain/schema-widening.ts';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
 import { expectReached, fc, runs } from '../support/properties.ts';
+import { slow } from '../support/slow.ts';
 
 const params = (properties: JsonObject, more: JsonObject = {}): JsonObject => ({ type: 'object', properties, ...more });
 const widenings = (before: JsonObject, after: JsonObject) => widening(before, after).reasons;
@@ -209,7 +210,7 @@ const related = fc
   ]);
 
 describe('a schema that is not wider', () => {
-  it('accepts no value that the earlier one refuses', () => {
+  it('accepts no value that the earlier one refuses', slow, () => {
     let [narrower, decided] = [0, 0];
     fc.assert(
       fc.property(related, fc.array(value, { minLength: 12, maxLength: 12 }), fc.boolean(), ([a, b], values, swap) => {

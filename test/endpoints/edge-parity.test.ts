@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { routes } from '../../src/edges/rest/routes.ts';
 import { installFakeSidecar } from '../support/fake-sidecar.ts';
 import type { HttpService } from '../support/http-service.ts';
+import { slow } from '../support/slow.ts';
 import { startHttpServiceOnDatabase } from '../support/test-tenant.ts';
 import { type Answered, type Edge, inputOf, type Request } from './edges/edge-client.ts';
 import { graphql } from './edges/graphql.ts';
@@ -104,7 +105,7 @@ describe.each(rows)('%s', (_, row, route) => {
       world = worlds.get(edge) as World;
     });
 
-    it('has the same result and the same audit entries', async () => {
+    it('has the same result and the same audit entries', slow, async () => {
       const token = await tokenFor(row.role);
       const [one, other] = await twice(() => row.request(world, token));
       if (!edge.has(await request(other, token))) return;

@@ -3,6 +3,7 @@ import { MAX_TIMEOUT_FACTOR } from '../../src/domain/command.ts';
 import { commandDefinition, commandStatusOf, verificationOf } from '../../src/machines/command-record.ts';
 import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
 import { fc, runs } from '../support/properties.ts';
+import { slow } from '../support/slow.ts';
 import type { Driven, Step } from './machine-driver.ts';
 import { unreached, untaken } from './random-walk.ts';
 import {
@@ -127,7 +128,7 @@ const holds = (look: () => Look) =>
 const finals = ['rejected', 'succeeded', 'failed', 'expired', 'cancelled'];
 
 describe('for random events of a command', () => {
-  it('every transition of its chart is taken', () => {
+  it('every transition of its chart is taken', slow, () => {
     // The gateway accepts or refuses each confirmation; this transition is for a gateway that requires another one.
     const never = ['lifecycle.awaiting_confirmation: self.judged_again 1'];
     const left = untaken(commandDefinition, {

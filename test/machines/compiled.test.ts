@@ -24,6 +24,7 @@ import { actionsFor, guardsFor } from '../../src/machines/decision.ts';
 import { deviceDefinition } from '../../src/machines/device-record.ts';
 import { allDefinitions, currentDefinition } from '../../src/machines/versions.ts';
 import { fc, seed } from '../support/properties.ts';
+import { slow } from '../support/slow.ts';
 import { effectsOf } from './machine-driver.ts';
 import { built, charts, type Nudge } from './random-charts.ts';
 
@@ -81,7 +82,7 @@ describe('a transition of the table', () => {
     { maxLength: 200, size: 'max' },
   );
 
-  it.each(PARTS)('equals that of XState for random charts (part %i)', (part) => {
+  it.each(PARTS)('equals that of XState for random charts (part %i)', slow, (part) => {
     fc.assert(
       fc.property(charts, nudges, (chart, walk) => {
         const machine = built(chart);
@@ -349,7 +350,7 @@ it.each(allDefinitions().map(({ kind, version, machine }) => [kind, version, mac
   },
 );
 
-it('does not depend on the order in which rows are needed', () => {
+it('does not depend on the order in which rows are needed', slow, () => {
   const { machine } = currentDefinition('plan');
   const inOrder = String(new CompiledMachine(machine));
   const walked = new CompiledMachine(machine);

@@ -3,6 +3,7 @@ import { planDefinition } from '../../src/machines/plan-record.ts';
 import type { StepInput } from '../../src/machines/plan-types.ts';
 import { phaseOf } from '../../src/machines/plan-update.ts';
 import { fc, runs } from '../support/properties.ts';
+import { slow } from '../support/slow.ts';
 import { gone, type Walk, World, walks } from './plan-random-walk.ts';
 import { declaredStates, untaken, walkUntil } from './random-walk.ts';
 
@@ -10,7 +11,7 @@ const holds = (property: (walk: Walk) => void) => fc.assert(fc.property(walks, p
 const stepOf = ({ steps }: Walk, id: string): StepInput => steps.find((step) => step.id === id) as StepInput;
 
 describe('for random events of a plan', () => {
-  it('every transition of its chart is taken', () => {
+  it('every transition of its chart is taken', slow, () => {
     expect(untaken(planDefinition, { walks, most: 2_500, go: gone })).toEqual([]);
   });
 

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { applyReport, EMPTY_TWIN, type Twin } from '../../src/domain/twin.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
 import { fc, runs } from '../support/properties.ts';
+import { slow } from '../support/slow.ts';
 import { registered, report } from './samples.ts';
 
 interface Report {
@@ -39,7 +40,7 @@ function inOrder(sent: readonly Report[]): JsonObject {
 }
 
 describe('reports of a device that arrive in any order', () => {
-  it('result in the state of the reports in the order of their numbers', () => {
+  it('result in the state of the reports in the order of their numbers', slow, () => {
     fc.assert(
       fc.property(delivery, ([sent, arrival]) => {
         const device = registered();

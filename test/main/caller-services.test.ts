@@ -11,6 +11,7 @@ import { openCache } from '../../src/store/open.ts';
 import { connectPostgres } from '../../src/store/postgres/connect.ts';
 import { eventually } from '../support/clock.ts';
 import { MemoryStore } from '../support/memory-store.ts';
+import { slow } from '../support/slow.ts';
 import { freshDatabase } from '../support/store.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 
@@ -96,6 +97,7 @@ describe.each(servers)('two nodes whose bus is in $name', ({ makeUrl, open }) =>
 
   it.each(['cut', 'freeze'] as const)(
     'read from the store while one of them is cut off (%s), and know all that was missed afterwards',
+    slow,
     async (how) => {
       const { one, two, proxy } = await twoNodes();
       const [before, id, other] = [v7(), v7(), v7()];

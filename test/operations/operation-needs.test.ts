@@ -36,7 +36,7 @@ export const reading = operation({
 let unused: UnusedService[];
 beforeAll(() => {
   unused = unusedServices(operationsProgram({ [EXAMPLE]: example }), /^src\/operations\//);
-}, 120_000);
+});
 
 describe('the services that are listed', () => {
   it('in `needs` or in a parameter are all used', () => {

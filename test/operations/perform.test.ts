@@ -10,6 +10,7 @@ import { flagNames } from '../../src/services/flags.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
 import { type HttpService, startHttpService } from '../support/http-service.ts';
 import type { MemoryStore } from '../support/memory-store.ts';
+import { slow } from '../support/slow.ts';
 
 let service: HttpService<MemoryStore>;
 let caller: Caller;
@@ -144,7 +145,7 @@ describe('faults', () => {
     expect(service.errors).toEqual(logged ? [{ request_id: caller.requestId, operation: 'base', err: fault }] : []);
   });
 
-  it('an unresponsive store is STORE_UNAVAILABLE after two seconds', async () => {
+  it('an unresponsive store is STORE_UNAVAILABLE after two seconds', slow, async () => {
     service.store.reachable = false;
     const began = performance.now();
     const code = await codeOf({ run: () => new Promise(() => {}) });

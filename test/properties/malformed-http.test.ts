@@ -2,6 +2,7 @@ import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { HttpService } from '../support/http-service.ts';
 import { fc, seed } from '../support/properties.ts';
+import { slow } from '../support/slow.ts';
 import { startHttpServiceOnDatabase } from '../support/test-tenant.ts';
 
 let service: HttpService;
@@ -143,7 +144,7 @@ const junk: fc.Arbitrary<Buffer> = fc.oneof(
 );
 
 describe(`random bytes (seed ${seed})`, () => {
-  it('get HTTP responses without a server fault, or none', async () => {
+  it('get HTTP responses without a server fault, or none', slow, async () => {
     await fc.assert(
       fc.asyncProperty(junk, async (bytes) => {
         const answer = await talk(bytes);

@@ -9,6 +9,7 @@ import { installFakeSidecar } from '../support/fake-sidecar.ts';
 import type { HttpService } from '../support/http-service.ts';
 import { fc, runs, seed } from '../support/properties.ts';
 import { makeResponseValidator, type ResponseValidator } from '../support/response-validator.ts';
+import { slow } from '../support/slow.ts';
 import { startHttpServiceOnDatabase } from '../support/test-tenant.ts';
 import { brokenBody, changes, pathText, queryText, strangeHeaders } from './hostile-values.ts';
 import { type Schema, valuesOf } from './schema-values.ts';
@@ -174,7 +175,7 @@ describe.each(rows)(`%s (seed ${seed})`, (_, row) => {
     );
   });
 
-  it('answers every invalid request as documented, and never with a server fault', async () => {
+  it('answers every invalid request as documented, and never with a server fault', slow, async () => {
     const [one, two, foreign] = [await row.request(mine), await row.request(mine), await row.request(other)];
     const ids = [
       ...new Set([...idsIn(foreign), ...idsIn(one), mine.tenantId, mine.userId, other.tenantId, other.name]),

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { bundledPackages, installedSbom, makeSbom, type Sbom } from '../../scripts/make-sbom.ts';
+import { slow } from '../support/slow.ts';
 
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 const { devDependencies } = JSON.parse(read('package.json')) as { devDependencies: Record<string, string> };
@@ -9,7 +10,7 @@ const lock = JSON.parse(read('package-lock.json')) as {
 };
 
 describe('the SBOM of the package', () => {
-  it('lists every dependency of an installation and what the pages contain, without the network', async () => {
+  it('lists every dependency of an installation and what the pages contain, without the network', slow, async () => {
     const bundled = [`react@${devDependencies.react}`];
     const { components, dependencies, metadata } = await makeSbom(bundled);
     const installed = Object.entries(lock.packages)

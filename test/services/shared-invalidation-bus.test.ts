@@ -9,6 +9,7 @@ import {
 } from '../../src/services/shared-invalidation-bus.ts';
 import { type BusLink, BusNetwork } from '../support/bus-network.ts';
 import { expectReached, fc, runs } from '../support/properties.ts';
+import { slow } from '../support/slow.ts';
 
 const log = { debug() {}, info() {}, warn: vi.fn(), error() {} };
 
@@ -251,7 +252,7 @@ describe('a cached value', () => {
     steps: fc.nat(30),
   });
 
-  it('is at most a second old while the bus is current, for any faults of the network', async () => {
+  it('is at most a second old while the bus is current, for any faults of the network', slow, async () => {
     let trusted = 0;
     let distrusted = 0;
     await fc.assert(

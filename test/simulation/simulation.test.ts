@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import { slow } from '../support/slow.ts';
 import { adviceOf } from './commands.ts';
 import { type RunOptions, wholeRun } from './options.ts';
 import type { RunResult } from './run.ts';
@@ -49,19 +50,19 @@ describe(`the simulation, seeds 1 to ${SEEDS}`, () => {
 
   it.each(Array.from({ length: SEEDS / BATCH }, (_, n) => n * BATCH + 1))(
     'violates no invariant from seed %i on',
+    slow,
     async (first) => {
       const batch = await Promise.all(Array.from({ length: BATCH }, (_, n) => results.of(first + n)));
       const failed = batch.filter(({ violations }) => violations.length > 0);
       expect(failed.map(describeFailure)).toEqual([]);
     },
-    30_000,
   );
 
-  it('gives the same trace for the same seed, independent of earlier runs in the process', async () => {
+  it('gives the same trace for the same seed, independent of earlier runs in the process', slow, async () => {
     const hashes: string[] = [];
     await runAll([wholeRun(REPEATED_SEED)], 1, ({ hash }) => void hashes.push(hash));
     expect(hashes).toEqual([(await results.of(REPEATED_SEED)).hash]);
-  }, 30_000);
+  });
 });
 
 describe('a run that fails because of a planted defect', () => {
@@ -70,17 +71,17 @@ describe('a run that fails because of a planted defect', () => {
   const whole: RunOptions = { ...wholeRun(1, 8_000), parts: ['reports', 'commands', 'plans', 'reads'] };
   let smallest = whole;
 
-  it('is shrunk to a smaller one', async () => {
+  it('is shrunk to a smaller one', slow, async () => {
     smallest = await shrunk(whole, invariant, { defect });
     expect(smallest.parts.length).toBeLessThan(whole.parts.length);
     expect(smallest.faults).toEqual([]);
     expect(smallest.stormMs).toBeLessThan(whole.stormMs);
-  }, 30_000);
+  });
 
-  it('fails in the same way each time the shrunk run is repeated', async () => {
+  it('fails in the same way each time the shrunk run is repeated', slow, async () => {
     const replays: RunResult[] = [];
     await runAll([smallest, smallest], 1, (result) => void replays.push(result), { defect });
     expect(replays.map(({ violations: [first] }) => first?.invariant)).toEqual([invariant, invariant]);
     expect(replays[0]?.hash).toBe(replays[1]?.hash);
-  }, 30_000);
+  });
 });

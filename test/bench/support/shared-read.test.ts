@@ -2,6 +2,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { PUBLISH, packetReader, publishText, readPublish } from '../../../bench/support/mqtt-packets.ts';
 import { RawConnection } from '../../../bench/support/raw-http.ts';
+import { slow } from '../../support/slow.ts';
 
 describe('connections that share one buffer for their reads', () => {
   let server: Server;
@@ -60,7 +61,7 @@ describe('connections that share one buffer for their reads', () => {
 });
 
 describe('packets of a load', () => {
-  it('are read as they were written, in parts of any size, although the buffer of a read is used again', () => {
+  it('are read as they were written, in parts of any size, although the buffer of a read is used again', slow, () => {
     const payloads = ['', '{"state":"é 💡"}', 'x'.repeat(200), 'y'.repeat(20_000)];
     const bytes = Buffer.from(payloads.map((payload, n) => publishText(n + 1, 't/1', payload)).join(''), 'latin1');
     for (const size of [1, 7, 1_000, bytes.length]) {

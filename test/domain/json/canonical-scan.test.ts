@@ -5,6 +5,7 @@ import { parseCanonical, parseJson } from '../../../src/domain/json/strict.ts';
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
 import { canonicalPayload } from '../../../src/protocol/canonical.ts';
 import { expectReached, fc, runs } from '../../support/properties.ts';
+import { slow } from '../../support/slow.ts';
 
 /** The text of the member `payload` if it is reported as canonical, otherwise null. */
 function claimOf(text: string): string | null {
@@ -220,7 +221,7 @@ describe('for random input,', () => {
   const object = fc.dictionary(key, anyJson, { maxKeys: 6, noNullPrototype: true });
   const choices = fc.array(fc.nat(), { minLength: 20, maxLength: 60 });
 
-  it('text recognized as canonical equals the output of canonicalize, and parsing is unchanged', () => {
+  it('text recognized as canonical equals the output of canonicalize, and parsing is unchanged', slow, () => {
     let claims = 0;
     fc.assert(
       fc.property(object, object, choices, (payload, extra, drawn) => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { checkJson, MAX_JSON_DEPTH, parseJson } from '../../../src/domain/json/strict.ts';
 import { fc } from '../../support/properties.ts';
+import { slow } from '../../support/slow.ts';
 
 const nested = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`;
 
@@ -97,7 +98,7 @@ describe('parseJson', () => {
     expect(({} as Record<string, unknown>).admin).toBeUndefined();
   });
 
-  it('reads what JSON.stringify writes of well-formed values without U+0000', () => {
+  it('reads what JSON.stringify writes of well-formed values without U+0000', slow, () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 8, stringUnit: 'binary' }), (value) => {
         const text = JSON.stringify(value);

@@ -4,6 +4,7 @@ import { type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse, re
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { eventLoopTurns, eventually } from '../../support/clock.ts';
+import { slow } from '../../support/slow.ts';
 import { call, textOf } from './nodes.ts';
 import { echo, ServingNodes } from './serving-nodes.ts';
 
@@ -239,7 +240,7 @@ describe('a connection that breaks', () => {
     expect([status, JSON.parse(body)]).toMatchObject([200, { node: heir.id, body: 'content' }]);
   });
 
-  it('that neither end notices is 503 after a time, but not while a response or a body pauses', async () => {
+  it('that neither end notices is 503 after a time, but not while a response or a body pauses', slow, async () => {
     const timed = await nodes.start({ limits: { responseMs: 3_000 } });
     const pause = (then: () => void) => void setTimeout(then, 4_500);
     nodes.serve = (request, response, node) => {

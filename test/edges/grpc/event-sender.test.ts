@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ContextKind, ContextPhase, InterruptReason, NodeState } from '#proto/cognition/v1/runtime_pb.js';
 import { newId } from '../../../src/main/ids.ts';
 import { eventually } from '../../support/clock.ts';
+import { slow } from '../../support/slow.ts';
 import { service } from './edge-harness.ts';
 
 const cases = (stream: { events: { event: { case?: string | undefined } }[] }) =>
@@ -95,7 +96,7 @@ describe('the event sender', () => {
     expect(stream.eventsOf('perceptionUpdate')[1]?.devices).toEqual([]);
   });
 
-  it('reads a slow world no more often than its interval allows', async () => {
+  it('reads a slow world no more often than its interval allows', slow, async () => {
     const { sidecar, cognition, device, tenantId, homeId } = await service();
     device();
     const { world } = cognition;
@@ -336,7 +337,7 @@ describe('the event sender', () => {
     await eventually(() => stream.eventsOf('interruptSignal').length === 1);
   });
 
-  it('continues when reading an item failed', async () => {
+  it('continues when reading an item failed', slow, async () => {
     const { sidecar, cognition, device, tenantId, homeId } = await service();
     device();
     cognition.open({ id: newId(), tenantId, homeId });

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { eventually } from '../../support/clock.ts';
+import { slow } from '../../support/slow.ts';
 import { begin, listen, mine, open, rpc, sendRequest, service, withMcpServices } from './mcp-requests.ts';
 
 withMcpServices();
@@ -31,18 +32,22 @@ it('a session that is used with a token of fewer scopes has no subscriptions tha
   expect(readable.text).toContain(device);
 });
 
-it('the next use with the first token does not bring the subscriptions back, and it can subscribe again', async () => {
-  await open({});
-  const { device_id } = await mine.register();
-  const session = await begin();
-  const subscribe = () => sendRequest(rpc('resources/subscribe', { uri: `twin://devices/${device_id}` }), session);
-  await subscribe();
-  const user = await service.services.users.get(mine.userId);
-  const narrow = await service.token(user?.sub ?? '', { scope: 'read:memory' });
-  await sendRequest(rpc('ping'), { ...session, authorization: `Bearer ${narrow}` });
-  expect(service.mcp.sizes()).toMatchObject({ mcp_followed_resources: 0, mcp_followers: 0 });
-  await subscribe();
-  const stream = await listen(session);
-  await mine.call('PATCH', `/devices/${device_id}`, { name: 'Reading lamp' });
-  await eventually(() => stream.text.includes('notifications/resources/updated'));
-});
+it(
+  'the next use with the first token does not bring the subscriptions back, and it can subscribe again',
+  slow,
+  async () => {
+    await open({});
+    const { device_id } = await mine.register();
+    const session = await begin();
+    const subscribe = () => sendRequest(rpc('resources/subscribe', { uri: `twin://devices/${device_id}` }), session);
+    await subscribe();
+    const user = await service.services.users.get(mine.userId);
+    const narrow = await service.token(user?.sub ?? '', { scope: 'read:memory' });
+    await sendRequest(rpc('ping'), { ...session, authorization: `Bearer ${narrow}` });
+    expect(service.mcp.sizes()).toMatchObject({ mcp_followed_resources: 0, mcp_followers: 0 });
+    await subscribe();
+    const stream = await listen(session);
+    await mine.call('PATCH', `/devices/${device_id}`, { name: 'Reading lamp' });
+    await eventually(() => stream.text.includes('notifications/resources/updated'));
+  },
+);

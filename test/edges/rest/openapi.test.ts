@@ -4,6 +4,7 @@ import { refusals } from '../../../src/domain/refusals.ts';
 import { buildOpenApi } from '../../../src/edges/rest/openapi.ts';
 import { routeGroups, routes } from '../../../src/edges/rest/routes.ts';
 import { PROTOCOL_VERSION } from '../../../src/protocol/constants.ts';
+import { slow } from '../../support/slow.ts';
 
 interface ResponseObject {
   $ref?: string;
@@ -116,7 +117,7 @@ describe('the document', () => {
     }
   });
 
-  it('has schemas that compile', () => {
+  it('has schemas that compile', slow, () => {
     const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false });
     for (const format of ['uuid', 'date-time', 'email']) ajv.addFormat(format, true);
     ajv.addVocabulary(['components']);

@@ -6,6 +6,7 @@ import { Random } from '../../simulation/world/random.ts';
 import { eventually } from '../../support/clock.ts';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import { seed } from '../../support/properties.ts';
+import { slow } from '../../support/slow.ts';
 import { type SocketClient, startTestSockets, type TestSockets } from '../../support/state-sockets.ts';
 
 let service: HttpService;
@@ -165,7 +166,7 @@ describe('a snapshot', () => {
     expect(reason).toMatch(/^STORE_UNAVAILABLE: /);
   });
 
-  it('leaves no gap and repeats nothing, for any moment of connecting', async () => {
+  it('leaves no gap and repeats nothing, for any moment of connecting', slow, async () => {
     const ids = Array.from({ length: 5 }, () => v7());
     for (const id of ids) stored.set(id, 1);
     const random = new Random(`${seed}`);

@@ -4,6 +4,7 @@ import { v7 } from 'uuid';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../support/clock.ts';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
+import { slow } from '../../support/slow.ts';
 import { startTestSockets, type TestSockets } from '../../support/state-sockets.ts';
 
 let service: HttpService;
@@ -35,7 +36,7 @@ async function flood(ids: readonly string[], rounds: number) {
 }
 
 describe('a client that does not read', () => {
-  it('has a bounded queue, receives the latest state of each device, and continues from there', async () => {
+  it('has a bounded queue, receives the latest state of each device, and continues from there', slow, async () => {
     edge = await startTestSockets(service, { highWater: 256 * 1024 });
     const ids = Array.from({ length: 5 }, () => v7());
     const slow = await edge.connect(owner.token);
@@ -111,7 +112,7 @@ describe('a client that does not read', () => {
     expect(edge.sockets.counts().pendingUpdates).toBe(0);
   });
 
-  it('is treated as dead when it neither answers nor reads', async () => {
+  it('is treated as dead when it neither answers nor reads', slow, async () => {
     edge = await startTestSockets(service, { pingIntervalMs: 500 });
     const living = await edge.connect(owner.token);
     const { hostname, port } = new URL(service.url);

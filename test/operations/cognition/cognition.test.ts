@@ -6,6 +6,7 @@ import { CognitiveLayer } from '../../../src/operations/cognition/cognition.ts';
 import { eventLoopTurns, eventually } from '../../support/clock.ts';
 import { expectRefusal, turnOn, unwrap } from '../../support/cognition-fixture.ts';
 import type { CallResult } from '../../support/http-service.ts';
+import { slow } from '../../support/slow.ts';
 import { makeTestTenant, type TestTenant } from '../../support/test-tenant.ts';
 import {
   cognition,
@@ -171,7 +172,7 @@ describe('a suspension of thinking', () => {
     unwrap(await cognition.complete(id, { summary: '' }));
   });
 
-  it('of an observation ends at its time, and the observation is opened again', async () => {
+  it('of an observation ends at its time, and the observation is opened again', slow, async () => {
     const id = await world.observe(await world.addLight());
     unwrap(await cognition.suspend(id, { reason: 'It dries.', forS: 30 }));
     expect(await cognition.context(id)).toMatchObject({ phase: 'suspended' });

@@ -4,6 +4,7 @@ import type { Memory, MemoryKind } from '../../../src/domain/memory.ts';
 import type { Scope } from '../../../src/domain/scopes.ts';
 import type { Principal } from '../../../src/domain/values.ts';
 import { expectReached, fc, runs } from '../../support/properties.ts';
+import { slow } from '../../support/slow.ts';
 import { makeTestTenant } from '../../support/test-tenant.ts';
 import { cognition, withCognition, world } from './cognition-requests.ts';
 
@@ -42,7 +43,7 @@ async function makeAuthors() {
 }
 
 describe('the memories for the sidecar', () => {
-  it('are the newest of those that may be planned with, however many others are newer', async () => {
+  it('are the newest of those that may be planned with, however many others are newer', slow, async () => {
     let reached = 0;
     const permittedAt = fc.array(fc.tuple(fc.nat(499), fc.nat(2), fc.nat(2)), { minLength: 60, maxLength: 300 });
     const property = fc.asyncProperty(permittedAt, fc.constantFrom(...kinds), async (places, crowded) => {
@@ -78,7 +79,7 @@ describe('the memories for the sidecar', () => {
     expectReached(() => expect(reached).toBeGreaterThan(100));
   });
 
-  it('cost ten pages of a kind at most, however many different authors are refused', async () => {
+  it('cost ten pages of a kind at most, however many different authors are refused', slow, async () => {
     const { tenantId, permitted } = await makeAuthors();
     const { memories } = world.service.store;
     const writer = (id: string) => ({ by: { kind: 'user' as const, id, person: true, via: 'rest' }, scopes: null });

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { defaultQuotas } from '../../../src/domain/quotas.ts';
 import type { HttpService } from '../../support/http-service.ts';
+import { slow } from '../../support/slow.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
 let service: HttpService;
@@ -213,7 +214,7 @@ describe('a dashboard', () => {
 describe('a dashboard in GraphQL', () => {
   const fields = 'id version tiles { kind id x y w h text params action deviceId }';
 
-  it('is created, replaced with its version, and listed', async () => {
+  it('is created, replaced with its version, and listed', slow, async () => {
     const { device_id: deviceId } = await mine.register();
     const words = { ...note, kind: 'TEXT' };
     const button = { kind: 'COMMAND', id: 'c', x: 4, y: 0, w: 2, h: 2, deviceId, action: 'turn_on', params: { a: 1 } };

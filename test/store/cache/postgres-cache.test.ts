@@ -6,6 +6,7 @@ import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { connectPostgres } from '../../../src/store/postgres/connect.ts';
 import type { Database } from '../../../src/store/postgres/database.ts';
 import { eventually } from '../../support/clock.ts';
+import { slow } from '../../support/slow.ts';
 import { type FreshDatabase, freshDatabase } from '../../support/store.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
 
@@ -94,41 +95,46 @@ describe.runIf(serverUrl)('the cache in PostgreSQL', () => {
     expect([await cache.get(key), cache.healthy()]).toEqual([null, true]);
   });
 
-  it('changes nothing, publishes nothing and stops listening once the lease of the process has ended', async () => {
-    let now = 0;
-    const lease = new RenewedLease(
-      LEASE_MS,
-      () => now,
-      () => {},
-    );
-    lease.begin(1, now);
-    const [cache, direct] = [await open({ lease }), await open()];
-    const [kept, added, channel] = [randomUUID(), randomUUID(), randomUUID()];
-    const received: string[] = [];
-    await direct.subscribe(channel, (message) => received.push(message));
-    await cache.set(kept, 'before', 60_000);
-    now += LEASE_MS;
-    for (const refused of [
-      () => cache.set(kept, 'stale', 60_000),
-      () => cache.add(added, 'stale', 60_000),
-      () => cache.take(kept),
-      () => cache.delete(kept),
-      () => cache.publish(channel, 'stale'),
-    ]) {
-      await expect(refused()).rejects.toBeInstanceOf(StoreUnavailable);
-    }
-    await direct.publish(channel, 'from an active process');
-    await eventually(() => received.length > 0);
-    await eventually(() => !cache.healthy());
-    expect([received, await direct.get(kept), await direct.get(added)]).toEqual([
-      ['from an active process'],
-      'before',
-      null,
-    ]);
-  });
+  it(
+    'changes nothing, publishes nothing and stops listening once the lease of the process has ended',
+    slow,
+    async () => {
+      let now = 0;
+      const lease = new RenewedLease(
+        LEASE_MS,
+        () => now,
+        () => {},
+      );
+      lease.begin(1, now);
+      const [cache, direct] = [await open({ lease }), await open()];
+      const [kept, added, channel] = [randomUUID(), randomUUID(), randomUUID()];
+      const received: string[] = [];
+      await direct.subscribe(channel, (message) => received.push(message));
+      await cache.set(kept, 'before', 60_000);
+      now += LEASE_MS;
+      for (const refused of [
+        () => cache.set(kept, 'stale', 60_000),
+        () => cache.add(added, 'stale', 60_000),
+        () => cache.take(kept),
+        () => cache.delete(kept),
+        () => cache.publish(channel, 'stale'),
+      ]) {
+        await expect(refused()).rejects.toBeInstanceOf(StoreUnavailable);
+      }
+      await direct.publish(channel, 'from an active process');
+      await eventually(() => received.length > 0);
+      await eventually(() => !cache.healthy());
+      expect([received, await direct.get(kept), await direct.get(added)]).toEqual([
+        ['from an active process'],
+        'before',
+        null,
+      ]);
+    },
+  );
 
   it.each(['cut', 'silence'] as const)(
     'interrupts subscriptions when its connection is lost (%s), is unhealthy, and then receives again',
+    slow,
     async (how) => {
       const { proxy, cache, direct } = await behindProxy();
       const channel = randomUUID();
@@ -155,7 +161,7 @@ describe.runIf(serverUrl)('the cache in PostgreSQL', () => {
     },
   );
 
-  it('replaces a connection that the network has forgotten', async () => {
+  it('replaces a connection that the network has forgotten', slow, async () => {
     const { proxy, cache, direct } = await behindProxy();
     const channel = randomUUID();
     let interruptions = 0;
@@ -173,7 +179,7 @@ describe.runIf(serverUrl)('the cache in PostgreSQL', () => {
     });
   });
 
-  it('throws StoreUnavailable and is unhealthy while the database does not answer its statements', async () => {
+  it('throws StoreUnavailable and is unhealthy while the database does not answer its statements', slow, async () => {
     const { proxy, cache } = await behindProxy();
     const key = randomUUID();
     proxy.cut('twinkeep notifications');
@@ -184,30 +190,34 @@ describe.runIf(serverUrl)('the cache in PostgreSQL', () => {
     expect([await cache.get(key), cache.healthy()]).toEqual(['two', true]);
   });
 
-  it('of one process delivers its messages without the database, and keeps its entries for the next process', async () => {
-    const sessions = async () =>
-      (
-        await database.read<{ pid: number }>({
-          text: `select pid from pg_stat_activity where datname = current_database() and application_name = 'twinkeep notifications'`,
-        })
-      ).length;
-    await eventually(async () => (await sessions()) === 0);
-    const proxy = await startTcpProxy(fresh.url);
-    closing.push(() => proxy.close());
-    const cache = await open({ url: proxy.proxiedUrl(fresh.url), messagesUrl: null });
-    const [key, channel] = [randomUUID(), randomUUID()];
-    const received: string[] = [];
-    await cache.subscribe(channel, (message) => received.push(message));
-    await cache.set(key, 'kept', 60_000);
-    expect(await sessions()).toBe(0);
-    proxy.cut();
-    await cache.publish(channel, 'x'.repeat(10_000));
-    expect(received).toEqual(['x'.repeat(10_000)]);
-    await expect(cache.get(key)).rejects.toBeInstanceOf(StoreUnavailable);
-    expect(cache.healthy()).toBe(false);
-    proxy.restore();
-    expect([await cache.get(key), cache.healthy()]).toEqual(['kept', true]);
-    await cache.close();
-    expect(await (await open({ messagesUrl: null })).take(key)).toBe('kept');
-  });
+  it(
+    'of one process delivers its messages without the database, and keeps its entries for the next process',
+    slow,
+    async () => {
+      const sessions = async () =>
+        (
+          await database.read<{ pid: number }>({
+            text: `select pid from pg_stat_activity where datname = current_database() and application_name = 'twinkeep notifications'`,
+          })
+        ).length;
+      await eventually(async () => (await sessions()) === 0);
+      const proxy = await startTcpProxy(fresh.url);
+      closing.push(() => proxy.close());
+      const cache = await open({ url: proxy.proxiedUrl(fresh.url), messagesUrl: null });
+      const [key, channel] = [randomUUID(), randomUUID()];
+      const received: string[] = [];
+      await cache.subscribe(channel, (message) => received.push(message));
+      await cache.set(key, 'kept', 60_000);
+      expect(await sessions()).toBe(0);
+      proxy.cut();
+      await cache.publish(channel, 'x'.repeat(10_000));
+      expect(received).toEqual(['x'.repeat(10_000)]);
+      await expect(cache.get(key)).rejects.toBeInstanceOf(StoreUnavailable);
+      expect(cache.healthy()).toBe(false);
+      proxy.restore();
+      expect([await cache.get(key), cache.healthy()]).toEqual(['kept', true]);
+      await cache.close();
+      expect(await (await open({ messagesUrl: null })).take(key)).toBe('kept');
+    },
+  );
 });

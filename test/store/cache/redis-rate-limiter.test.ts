@@ -7,6 +7,7 @@ import type { RateLimiter } from '../../../src/store/contract/rate-limiter.ts';
 import { openRateLimiter } from '../../../src/store/open.ts';
 import { eventually, testClock } from '../../support/clock.ts';
 import { fc } from '../../support/properties.ts';
+import { slow } from '../../support/slow.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';
 
 const redisUrl = inject('redisUrl');
@@ -188,7 +189,7 @@ describe.runIf(redisUrl)('rate limits with Redis', () => {
     await eventually(() => !after.peek('tenant', id, 5).ok);
   });
 
-  it('close quickly, for any duration of a Redis outage', async () => {
+  it('close quickly, for any duration of a Redis outage', slow, async () => {
     const proxy = await startTcpProxy(redisUrl ?? '');
     closing.push(() => proxy.close());
     const rates = new RedisRateLimiter(proxy.proxiedUrl(redisUrl ?? ''), clock, unlimitedLease);

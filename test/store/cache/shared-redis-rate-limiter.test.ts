@@ -6,6 +6,7 @@ import { PREFIX } from '../../../src/store/cache/redis-connection.ts';
 import { SharedRedisRateLimiter } from '../../../src/store/cache/shared-redis-rate-limiter.ts';
 import type { PayerKind, RateLimiter } from '../../../src/store/contract/rate-limiter.ts';
 import { eventually, testClock } from '../../support/clock.ts';
+import { slow } from '../../support/slow.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';
 
 const redisUrl = inject('redisUrl') ?? '';
@@ -92,7 +93,7 @@ describe.runIf(redisUrl)('nodes with common counters in Redis', () => {
     expect(after.take('tenant', id, LIMIT).ok).toBe(false);
   });
 
-  it.each(['cut', 'silence'] as const)('each grant their share while Redis is away (%s)', async (how) => {
+  it.each(['cut', 'silence'] as const)('each grant their share while Redis is away (%s)', slow, async (how) => {
     const proxy = await startTcpProxy(redisUrl);
     closing.push(() => proxy.close());
     const rates = await open(4, { url: proxy.proxiedUrl(redisUrl) });

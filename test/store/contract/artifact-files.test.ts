@@ -8,6 +8,7 @@ import { artifactFolder } from '../../../src/store/artifact-folder.ts';
 import type { ArtifactFiles, ByteRange } from '../../../src/store/contract/artifact-files.ts';
 import { newId } from '../../support/actor-commits.ts';
 import { bufferBytesInUse } from '../../support/buffer-memory.ts';
+import { slow } from '../../support/slow.ts';
 import { type Backend, eachStore, onPostgres } from '../../support/store.ts';
 
 interface Subject {
@@ -142,7 +143,7 @@ function suite({ files, begin, readersContinue }: Subject): void {
 }
 
 function largeSuite({ files, begin }: Pick<Subject, 'files' | 'begin'>): void {
-  it('of 16 MiB is never in memory as a whole', async () => {
+  it('of 16 MiB is never in memory as a whole', slow, async () => {
     const size = 16 * MIB;
     const chunk = Buffer.alloc(MIB, 7);
     const before = bufferBytesInUse();

@@ -10,6 +10,7 @@ import { createStore } from '../../../src/store/postgres/store.ts';
 import { deviceCommit } from '../../support/actor-commits.ts';
 import { eventually } from '../../support/clock.ts';
 import { lockParts, recordingLog } from '../../support/lock-parts.ts';
+import { slow } from '../../support/slow.ts';
 import { freshDatabase } from '../../support/store.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';
 
@@ -61,7 +62,7 @@ const shardOf = async (url: string) =>
   (await sql<{ owner: string; epoch: string }>(url, 'select owner, epoch from shards where shard = 0'))[0];
 
 describe.runIf(serverUrl)('a takeover', () => {
-  it('raises the epoch, also on a database without migrations', async () => {
+  it('raises the epoch, also on a database without migrations', slow, async () => {
     const url = await database(true);
     const first = await acquired(url);
     expect(first.lease).toMatchObject({ epoch: 1 });
@@ -193,7 +194,7 @@ describe.runIf(serverUrl)('a process that another one took over from', () => {
     );
   });
 
-  it('also learns it from the next renewal', async () => {
+  it('also learns it from the next renewal', slow, async () => {
     const { url, lost, first } = await stale();
     await raise(url);
     await eventually(() => lost.mock.calls.length === 1);
@@ -252,7 +253,7 @@ describe.runIf(serverUrl)('a process that must not become active', () => {
     expect(lock.lease.valid()).toBe(true);
   });
 
-  it('is examined again when the database could not be read', async () => {
+  it('is examined again when the database could not be read', slow, async () => {
     const url = await database();
     const { log, lines } = recordingLog();
     let attempts = 0;

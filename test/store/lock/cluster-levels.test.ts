@@ -5,6 +5,7 @@ import type { BuildLevels } from '../../../src/store/lock/node-registration.ts';
 import { sharedOwnership } from '../../../src/store/lock/shared-ownership.ts';
 import { eventually } from '../../support/clock.ts';
 import { longLivedLockParts, recordingLog } from '../../support/lock-parts.ts';
+import { slow } from '../../support/slow.ts';
 import { sql } from '../../support/write-oracle.ts';
 import { closing, database, endLockSession, lockOf, never, nodeOf, serverUrl, withNodes } from './cluster-nodes.ts';
 
@@ -110,29 +111,33 @@ describe.runIf(serverUrl)('nodes of builds with different levels', () => {
     expect(await sql(url, 'select data_level from shards where shard = 7')).toEqual([{ data_level: 3 }]);
   });
 
-  it('add the levels after a transaction that reads the nodes; the other nodes renew their leases until then', async () => {
-    const url = await database();
-    const first = await nodeOf(url);
-    await sql(url, 'drop trigger keep_data_level on shards');
-    let renewals = 0;
-    first.lock.onRenewed(() => {
-      renewals += 1;
-    });
-    const reader = new pg.Client({ connectionString: url });
-    await reader.connect();
-    closing.push(() => reader.end());
-    await reader.query('begin; lock table nodes in access share mode');
-    const { log, lines } = recordingLog();
-    const second = new AdvisoryLock(url, { ...longLivedLockParts, log, ownership: sharedOwnership });
-    closing.push(() => second.release());
-    const acquired = second.acquire(never);
-    await eventually(() => lines.length >= 2);
-    const before = renewals;
-    await eventually(() => renewals >= before + 2);
-    expect(lines.map(({ message }) => message)).toContain('schema not changed: a table is in use; retrying');
-    await reader.query('commit');
-    await acquired;
-    expect(first.lost).not.toHaveBeenCalled();
-    expect(await sql(url, `select tgname from pg_trigger where tgname = 'keep_data_level'`)).toHaveLength(1);
-  });
+  it(
+    'add the levels after a transaction that reads the nodes; the other nodes renew their leases until then',
+    slow,
+    async () => {
+      const url = await database();
+      const first = await nodeOf(url);
+      await sql(url, 'drop trigger keep_data_level on shards');
+      let renewals = 0;
+      first.lock.onRenewed(() => {
+        renewals += 1;
+      });
+      const reader = new pg.Client({ connectionString: url });
+      await reader.connect();
+      closing.push(() => reader.end());
+      await reader.query('begin; lock table nodes in access share mode');
+      const { log, lines } = recordingLog();
+      const second = new AdvisoryLock(url, { ...longLivedLockParts, log, ownership: sharedOwnership });
+      closing.push(() => second.release());
+      const acquired = second.acquire(never);
+      await eventually(() => lines.length >= 2);
+      const before = renewals;
+      await eventually(() => renewals >= before + 2);
+      expect(lines.map(({ message }) => message)).toContain('schema not changed: a table is in use; retrying');
+      await reader.query('commit');
+      await acquired;
+      expect(first.lost).not.toHaveBeenCalled();
+      expect(await sql(url, `select tgname from pg_trigger where tgname = 'keep_data_level'`)).toHaveLength(1);
+    },
+  );
 });

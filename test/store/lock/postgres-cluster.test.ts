@@ -4,6 +4,7 @@ import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { sharedOwnership } from '../../../src/store/lock/shared-ownership.ts';
 import { newId } from '../../support/actor-commits.ts';
 import { eventually } from '../../support/clock.ts';
+import { slow } from '../../support/slow.ts';
 import { sql } from '../../support/write-oracle.ts';
 import {
   allShards,
@@ -60,7 +61,7 @@ describe.runIf(serverUrl)('nodes that share a database', () => {
     expect(owners.slice(0, 4)).toEqual([null, first.cluster.self, first.cluster.self, second.cluster.self]);
   });
 
-  it('exclude a node that needs the database to itself, and are excluded by it', async () => {
+  it('exclude a node that needs the database to itself, and are excluded by it', slow, async () => {
     const url = await database();
     const shared = await nodeOf(url);
     const exclusive = lockOf(url);

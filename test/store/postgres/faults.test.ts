@@ -7,6 +7,7 @@ import { faultOf, isConnectionLost, lacksResource } from '../../../src/store/pos
 import { createStore } from '../../../src/store/postgres/store.ts';
 import { deviceCommit, journalEntry, nextCommit } from '../../support/actor-commits.ts';
 import { eventually } from '../../support/clock.ts';
+import { slow } from '../../support/slow.ts';
 import { freshDatabase } from '../../support/store.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';
 
@@ -128,7 +129,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     return (await database.read<{ pid: number }>({ text }))[0]?.pid;
   };
 
-  it('is sent fewer prepared statements from time to time, on another connection', async () => {
+  it('is sent fewer prepared statements from time to time, on another connection', slow, async () => {
     const fresh = await freshDatabase(serverUrl ?? '');
     const database = connectPostgres(fresh.url, { lifetimeS: 1 });
     closing.push(fresh.drop, () => database.close());
@@ -197,7 +198,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     expect(loaded.map((actor) => actor.version)).toEqual([2, 2]);
   });
 
-  it('is used again after a network failure without a restart', async () => {
+  it('is used again after a network failure without a restart', slow, async () => {
     const { proxy, store } = await openedBehindProxy();
     const commit = deviceCommit();
     await store.actors.commit([commit]);
@@ -233,7 +234,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     proxy.cut();
   });
 
-  it('that does not exist is unavailable', async () => {
+  it('that does not exist is unavailable', slow, async () => {
     const database = connectPostgres('postgres://postgres@127.0.0.1:1/none');
     closing.push(() => database.close());
     await expect(database.read({ text: 'select 1' })).rejects.toBeInstanceOf(StoreUnavailable);

@@ -10,6 +10,7 @@ import {
   nextCommit,
   tenantCommit,
 } from '../../support/actor-commits.ts';
+import { slow } from '../../support/slow.ts';
 import { eachStore } from '../../support/store.ts';
 
 const online = { administration: { active: 'one_key' }, link: 'online' };
@@ -100,7 +101,7 @@ eachStore('inspection', (backend, has) => {
       values: [tenantId],
     });
 
-  it('reads a limited number of actors for one page, and continues with the next', async () => {
+  it('reads a limited number of actors for one page, and continues with the next', slow, async () => {
     const tenantId = newId();
     const lifecycle = (n: number) => ({ lifecycle: n === 1 ? 'queued' : 'failed' });
     if (has.sql) await insertCommands(tenantId);

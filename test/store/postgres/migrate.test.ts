@@ -10,6 +10,7 @@ import { type Migration, migrations, SCHEMA_LEVEL } from '../../../src/store/pos
 import { WaitingContracts } from '../../../src/store/postgres/waiting-contracts.ts';
 import { eventually } from '../../support/clock.ts';
 import { longLivedLockParts, recordingLog } from '../../support/lock-parts.ts';
+import { slow } from '../../support/slow.ts';
 import { copyOf, type FreshDatabase, freshDatabase } from '../../support/store.ts';
 
 const serverUrl = inject('postgresUrl');
@@ -106,7 +107,7 @@ describe.runIf(serverUrl)('a contract', () => {
     expect(await start(database, tomorrow)).toMatchObject({ waiting: [contract] });
   });
 
-  it('gives up when a table is in use, so that other statements do not wait for long', async () => {
+  it('gives up when a table is in use, so that other statements do not wait for long', slow, async () => {
     const { url, database } = await makeDatabase();
     const old = await nodeOf(url, today);
     const { waiting } = await start(database, tomorrow);
@@ -140,7 +141,7 @@ describe.runIf(serverUrl)('a migration of a table that a long transaction of ano
     return async () => void (await reader.query('commit'));
   }
 
-  it('is repeated until it succeeds, while the other nodes renew their leases', async () => {
+  it('is repeated until it succeeds, while the other nodes renew their leases', slow, async () => {
     const { url, database } = await makeDatabase();
     const other = await nodeOf(url, today);
     const lost = vi.fn();
@@ -170,7 +171,7 @@ describe.runIf(serverUrl)('a migration of a table that a long transaction of ano
     });
   });
 
-  it('is given up when the start is aborted', async () => {
+  it('is given up when the start is aborted', slow, async () => {
     const { url, database } = await makeDatabase();
     await readNodes(url);
     const { log, lines } = recordingLog();
@@ -219,7 +220,7 @@ describe.runIf(serverUrl)('the migrations of the audit log', () => {
       .read({ text: "select from pg_locks where locktype = 'virtualxid' and not granted" })
       .then(({ length }) => length > 0);
 
-  it('let other nodes read and write while the indexes are made, also during a long transaction', async () => {
+  it('let other nodes read and write while the indexes are made, also during a long transaction', slow, async () => {
     const { url, database, other } = await openBefore();
     await migrate(database, { known: migrations.filter(({ indexes }) => indexes === undefined) });
     const writer = new pg.Client({ connectionString: url });
@@ -242,7 +243,7 @@ describe.runIf(serverUrl)('the migrations of the audit log', () => {
     ]);
   });
 
-  it('report repeatedly that an index waits for a transaction, and how long the migration took', async () => {
+  it('report repeatedly that an index waits for a transaction, and how long the migration took', slow, async () => {
     const { url, database, other } = await openBefore();
     await migrate(database, { known: migrations.filter(({ indexes }) => indexes === undefined) });
     const writer = new pg.Client({ connectionString: url, application_name: 'nightly report' });
@@ -346,7 +347,7 @@ describe.runIf(serverUrl)('the migrations of the audit log', () => {
     expect(await other.read({ text: invalid })).toEqual([]);
   });
 
-  it('make an index again after a deadlock', async () => {
+  it('make an index again after a deadlock', slow, async () => {
     const { database, other } = await openBefore();
     const deadlock = Object.assign(new Error('deadlock detected'), { code: '40P01' });
     const session = vi.spyOn(database, 'session').mockRejectedValueOnce(deadlock);
@@ -359,7 +360,7 @@ describe.runIf(serverUrl)('the migrations of the audit log', () => {
     expect(await other.read({ text: 'select from pg_index where not indisvalid' })).toEqual([]);
   });
 
-  it('make the indexes once, when several nodes start at the same time', async () => {
+  it('make the indexes once, when several nodes start at the same time', slow, async () => {
     const { url, database, other } = await openBefore();
     const more = connectPostgres(url);
     closing.push(() => more.close());

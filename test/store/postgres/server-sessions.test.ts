@@ -5,6 +5,7 @@ import { PooledDatabase } from '../../../src/store/postgres/database.ts';
 import { ServerSessions } from '../../../src/store/postgres/server-sessions.ts';
 import { eventually } from '../../support/clock.ts';
 import { type PostgresServer, startPostgres } from '../../support/postgres-server.ts';
+import { slow } from '../../support/slow.ts';
 import { sql } from '../../support/write-oracle.ts';
 
 const QUERY_TIMEOUT_MS = 1_500;
@@ -40,7 +41,7 @@ describe.runIf(inject('postgresUrl'))(
     };
     const read = () => database.read({ text: 'select n from kept', noRetry: true });
 
-    it('is not read while it is on this server alone', { timeout: 30_000 }, async () => {
+    it('is not read while it is on this server alone', slow, async () => {
       await read();
       await setStandbys('*');
       await expect(database.write({ text: 'insert into kept values (1)' })).rejects.toThrow(CommitUnknown);

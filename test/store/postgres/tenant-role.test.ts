@@ -7,6 +7,7 @@ import { type Migration, SCHEMA_LEVEL } from '../../../src/store/postgres/migrat
 import { checkTableOwner, NotTableOwner, prepareTenantRole } from '../../../src/store/postgres/tenant-role.ts';
 import { WaitingContracts } from '../../../src/store/postgres/waiting-contracts.ts';
 import { newId } from '../../support/actor-commits.ts';
+import { slow } from '../../support/slow.ts';
 import { ownedDatabase } from '../../support/store.ts';
 
 const serverUrl = inject('postgresUrl');
@@ -40,7 +41,7 @@ async function run(url: string, sql: string): Promise<void> {
 }
 
 describe.runIf(serverUrl)('the role of tenants', () => {
-  it('is created by a service that may create roles, once for any number of processes', async () => {
+  it('is created by a service that may create roles, once for any number of processes', slow, async () => {
     const { database, url, role } = await open();
     const results = await Promise.all([database, connect(url), database].map(prepareTenantRole));
     expect(results).toEqual([{ role }, { role }, { role }]);
@@ -62,7 +63,7 @@ describe.runIf(serverUrl)('the role of tenants', () => {
     expect(await prepareTenantRole(database)).toEqual({ role });
   });
 
-  it('is not used if policies do not apply to it', async () => {
+  it('is not used if policies do not apply to it', slow, async () => {
     const { database, role, owner, asAdmin } = await open('nocreaterole');
     await asAdmin(`create role ${role} nologin bypassrls role ${owner}`);
     expect(await prepareTenantRole(database)).toMatchObject({ problem: expect.stringContaining('bypass') });
@@ -76,7 +77,7 @@ describe.runIf(serverUrl)('the role of tenants', () => {
     return row?.granted;
   };
 
-  it('gets what it needs in a table that a later migration adds, once the table has its policy', async () => {
+  it('gets what it needs in a table that a later migration adds, once the table has its policy', slow, async () => {
     const { database, role } = await open();
     await database.write({ text: 'create table notes (tenant_id uuid not null)' });
     await prepareTenantRole(database);
@@ -89,7 +90,7 @@ describe.runIf(serverUrl)('the role of tenants', () => {
     expect(await canRead(database, role, 'notes')).toBe(true);
   });
 
-  it('gets what it needs in a table that a contract replaces, on the node that applies it', async () => {
+  it('gets what it needs in a table that a contract replaces, on the node that applies it', slow, async () => {
     const { database, role } = await open();
     await prepareTenantRole(database);
     const contract: Migration = {
@@ -146,7 +147,7 @@ describe.runIf(serverUrl)('the role of tenants', () => {
     expect(await database.read(statement)).toEqual([]);
   });
 
-  it('is not used if its search path leads to other tables', async () => {
+  it('is not used if its search path leads to other tables', slow, async () => {
     const { database, url, role } = await open();
     await prepareTenantRole(database);
     await run(url, `create schema ${role}; grant usage on schema ${role} to ${role}`);
@@ -183,7 +184,7 @@ describe.runIf(serverUrl)('the role of tenants', () => {
     }
   });
 
-  it('is of no use to a service that does not own the tables, which finds that out', async () => {
+  it('is of no use to a service that does not own the tables, which finds that out', slow, async () => {
     const { url, database, asAdmin, owner } = await open();
     const reporter = `${owner}_reporter`;
     await asAdmin(`create role ${reporter} login`);

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Store } from '../../../src/store/contract.ts';
 import { expectReached, fc, seed } from '../properties.ts';
+import { slow } from '../slow.ts';
 import { openSharedPglite } from '../store.ts';
 import { commitCalls } from '../store-calls/commits.ts';
 import { type Call, outcomeOf, StoreModel } from '../store-calls/model.ts';
@@ -59,7 +60,7 @@ describe('the store in memory', () => {
   // A new database compiles for seconds at its first statements, which must not count towards the limit of the first part.
   beforeAll(() => tryCalls(seed));
 
-  it.each(PARTS)('returns and refuses the same as the database (part %i)', (part) => tryCalls(seed + part));
+  it.each(PARTS)('returns and refuses the same as the database (part %i)', slow, (part) => tryCalls(seed + part));
 
   it('was called with inputs that succeed, are refused and conflict', () => {
     expectReached(() => expect(Math.min(...Object.values(reached))).toBeGreaterThan(5));

@@ -1,6 +1,7 @@
 import { v7 } from 'uuid';
 import { describe, expect, it } from 'vitest';
 import type { CallOptions } from '../../../support/http-service.ts';
+import { slow } from '../../../support/slow.ts';
 import { mine, other, service, withTwoTenants } from '../two-tenants.ts';
 
 withTwoTenants();
@@ -107,7 +108,7 @@ describe('POST /devices/command', () => {
     expect([over.status, over.body.code]).toEqual([400, 'VALIDATION_FAILED']);
   });
 
-  it('commands 500 existing devices in one request', async () => {
+  it('commands 500 existing devices in one request', slow, async () => {
     const ids: string[] = [];
     while (ids.length < 500) ids.push(...(await Promise.all(Array.from({ length: 50 }, () => register()))));
     const { body } = await batch({ device_ids: ids, action: 'turn_on' });

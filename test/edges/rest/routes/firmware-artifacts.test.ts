@@ -11,6 +11,7 @@ import { artifactFolder } from '../../../../src/store/artifact-folder.ts';
 import { bufferBytesInUse } from '../../../support/buffer-memory.ts';
 import { eventually } from '../../../support/clock.ts';
 import { type HttpService, startHttpService, startHttpServiceOn } from '../../../support/http-service.ts';
+import { slow } from '../../../support/slow.ts';
 import { openPostgres, openSharedPglite } from '../../../support/store.ts';
 import { makeTestTenant, type TestTenant } from '../../../support/test-tenant.ts';
 
@@ -252,7 +253,7 @@ describe.each(kinds)('artifacts in $kind:', ({ kind, start }) => {
         return { status: response.statusCode, body: await json(response) };
       };
 
-      it('is accepted', async () => {
+      it('is accepted', slow, async () => {
         const before = await files();
         const heldBefore = bufferBytesInUse();
         let held = Number.POSITIVE_INFINITY;
