@@ -2,7 +2,8 @@ import type { Clock } from '../domain/clock.ts';
 import { type CollectionSizes, type SizeReporter, sumSizes } from '../domain/collection-sizes.ts';
 import { type Lease, unlimitedLease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
-import type { Milliseconds } from '../domain/values.ts';
+import { shardOf } from '../domain/shards.ts';
+import type { EpochMs, Milliseconds, Uuid } from '../domain/values.ts';
 import type { Store } from '../store/contract.ts';
 import type { Definitions } from './activator.ts';
 import { type RuntimeMeter, unmetered } from './contract.ts';
@@ -36,6 +37,8 @@ export class Runtime implements SizeReporter {
   /** Null for a process that owns everything. */
   readonly #shards: LocalShards | null;
   readonly #unloader: ShardUnloader | null;
+  /** When this node last opened each shard. */
+  readonly #openedAt = new Map<number, EpochMs>();
   #passivationTimer: NodeJS.Timeout | null = null;
 
   constructor(parts: {
@@ -103,12 +106,18 @@ export class Runtime implements SizeReporter {
 
   /** Loads what the previous owner of these shards has left; their actors can be used from then on. */
   async openShards(shards: readonly number[]): Promise<void> {
+    for (const shard of shards) this.#openedAt.set(shard, this.#clock.now());
     this.#owned.add(shards);
     await this.watches.load(shards);
     await this.outbox.sweepAgain();
     await this.#revokedDeviceCommands.sweep();
     await this.sessions.expectReconnects(shards);
     this.timers.shardsAdded();
+  }
+
+  /** When this node last took over the tenant from another owner; null if it never did. */
+  openedAt(tenantId: Uuid): EpochMs | null {
+    return this.#openedAt.get(shardOf(tenantId)) ?? null;
   }
 
   /**

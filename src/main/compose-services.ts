@@ -95,9 +95,13 @@ export async function composeServices(config: Config, core: Core, later: LaterPa
 }
 
 /** Registers the resolvers of plan outputs and opens the cognitive layer. */
-export function composeCognition({ runtime: { outbox } }: Core, { services, flags }: ComposedServices): CognitiveLayer {
+export function composeCognition({ runtime }: Core, { services, flags }: ComposedServices): CognitiveLayer {
+  const { outbox } = runtime;
   outbox.registerResolver('plan.ask', planStepResolver(services), planStepSyncResolver(services));
-  outbox.registerResolver('plan.unheard', plannerTimeoutResolver(services));
+  outbox.registerResolver(
+    'plan.unheard',
+    plannerTimeoutResolver(services, (tenantId) => runtime.openedAt(tenantId)),
+  );
   return new CognitiveLayer(services, flags);
 }
 

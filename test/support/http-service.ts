@@ -257,7 +257,10 @@ export async function startHttpServiceOn<Kept extends Store>(
     },
   };
   runtime.outbox.registerResolver('plan.ask', planStepResolver(services), planStepSyncResolver(services));
-  runtime.outbox.registerResolver('plan.unheard', plannerTimeoutResolver(services));
+  runtime.outbox.registerResolver(
+    'plan.unheard',
+    plannerTimeoutResolver(services, (tenantId) => runtime.openedAt(tenantId)),
+  );
   const cognition = new CognitiveLayer(services, flags);
   const perform = makePerform(services, liveness);
   const latch = makeRequestRateLimiter(services, liveness, { ...UNLIMITED, ...fixedRates });

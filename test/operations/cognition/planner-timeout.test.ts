@@ -7,7 +7,7 @@ import type { Services } from '../../../src/operations/operation.ts';
 const DUE = 500;
 
 /** A service that started at 1,000, and a plan whose planner was silent until `DUE`. */
-function service({ overdue = true, quarantine = null as string | null } = {}) {
+function service({ overdue = true, quarantine = null as string | null, openedAt = null as number | null } = {}) {
   const at = { now: 1_000 };
   const plan = { snapshot: { context: { fixed: { tenantId: 't' }, live: { cognition: { overdue, dueAt: DUE } } } } };
   const services = {
@@ -18,7 +18,7 @@ function service({ overdue = true, quarantine = null as string | null } = {}) {
     clock: { now: () => at.now },
     flags: () => ({ cognition_disabled: false }),
   } as unknown as Services;
-  const resolve = plannerTimeoutResolver(services);
+  const resolve = plannerTimeoutResolver(services, (tenantId) => (tenantId === 't' ? openedAt : null));
   return { at, request: (dueAt = DUE) => resolve({ type: 'plan.unheard', planId: 'p', dueAt }) };
 }
 
@@ -30,6 +30,17 @@ it('ignores silence in the first minute of the service, which may have missed me
     event: { type: 'cognition.excused', dueAt: DUE, forMs: PLANNER_TIMEOUT_MS - 20_000 },
   });
   at.now = 1_000 + PLANNER_TIMEOUT_MS;
+  expect(await request()).toMatchObject({ event: { type: 'cognition.unheard', dueAt: DUE } });
+});
+
+it('ignores silence in the first minute after the tenant came from another node', async () => {
+  const openedAt = 500_000;
+  const { at, request } = service({ openedAt });
+  at.now = openedAt + 20_000;
+  expect(await request()).toMatchObject({
+    event: { type: 'cognition.excused', dueAt: DUE, forMs: PLANNER_TIMEOUT_MS - 20_000 },
+  });
+  at.now = openedAt + PLANNER_TIMEOUT_MS;
   expect(await request()).toMatchObject({ event: { type: 'cognition.unheard', dueAt: DUE } });
 });
 
