@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import type { Outcome, RefusalCode } from '../../src/domain/refusals.ts';
 import { eventually } from './clock.ts';
 import { type FakeSidecar, installFakeSidecar } from './fake-sidecar.ts';
-import type { CallOptions, CallResult, HttpService } from './http-service.ts';
+import type { CallOptions, CallResult, HttpService, HttpServiceOptions } from './http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from './test-tenant.ts';
 
 type Body = CallResult['body'];
@@ -39,8 +39,8 @@ export function unwrap<T>(outcome: Outcome<T>): T {
   return outcome.value;
 }
 
-export async function startCognitionFixture(): Promise<CognitionFixture> {
-  const service = await startHttpServiceOnDatabase();
+export async function startCognitionFixture(options: HttpServiceOptions = {}): Promise<CognitionFixture> {
+  const service = await startHttpServiceOnDatabase(options);
   const sidecar = installFakeSidecar(service.services);
   const tenant = await makeTestTenant(service);
   const otherTenant = await makeTestTenant(service);

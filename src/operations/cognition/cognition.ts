@@ -1,14 +1,23 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { NotOwner } from '../../actors/contract.ts';
+import { type BackoffLimits, backoffDelay } from '../../domain/backoff.ts';
 import type { ContextChange } from '../../domain/cognition.ts';
 import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import type { Memory } from '../../domain/memory.ts';
-import type { JsonObject, Uuid } from '../../domain/values.ts';
+import type { JsonObject, Milliseconds, Uuid } from '../../domain/values.ts';
 import type { Flags } from '../../services/flags.ts';
 import { SuspensionTimers } from '../../services/suspension-timers.ts';
+import { CommitUnknown, StoreUnavailable } from '../../store/contract.ts';
 import { activeContextOf, activeContexts, cognitionRefusal, findContext, tenantOfContext } from './contexts.ts';
 import type { ActiveContext, Cognition, World, WorldQuery } from './contract.ts';
 import { memoriesOf } from './memory-authority.ts';
 import { SidecarHandlers, type SidecarServices } from './sidecar-handlers.ts';
 import { makeWorldReader, type WorldReader } from './world.ts';
+
+/** Pause before the end of a suspension is tried again. */
+const WAKE_RETRY_MS: Milliseconds = 5_000;
+/** Between two attempts to read the contexts that the sidecar is notified of. */
+const READ_RETRY: BackoffLimits = { firstMs: 250, maxMs: 10_000 };
 
 /** The cognitive layer, one per process: from its creation `services.sidecar` is notified of changes of contexts. */
 export class CognitiveLayer implements Cognition, SizeReporter {
@@ -22,7 +31,7 @@ export class CognitiveLayer implements Cognition, SizeReporter {
   constructor(services: SidecarServices, flags: Pick<Flags, 'subscribe'>) {
     this.#services = services;
     this.#worlds = makeWorldReader(services);
-    this.#wakeTimers = new SuspensionTimers(services.clock, (id) => void this.#logged(this.#wake(id)));
+    this.#wakeTimers = new SuspensionTimers(services.clock, (id) => void this.#wakeOrRetry(id));
     this.#handlers = new SidecarHandlers(services, this.#wakeTimers);
     this.#unsubscribes = this.#subscribe(flags);
   }
@@ -68,12 +77,17 @@ export class CognitiveLayer implements Cognition, SizeReporter {
     return this.#wakeTimers.sizes();
   }
 
-  /** Another node has served these tenants until now: sends their contexts to the sidecar. */
-  async openTenants(matches: (tenantId: Uuid) => boolean): Promise<void> {
-    if (!this.#services.sidecar.connected()) return;
-    for await (const context of activeContexts(this.#services)) {
-      if (matches(context.tenantId)) this.#notify({ ...this.#changeBase(context), type: 'opened' });
-    }
+  /**
+   * Another node has served these tenants until now: sends their contexts to the sidecar. Repeated while the store does not
+   * answer.
+   */
+  openTenants(matches: (tenantId: Uuid) => boolean): Promise<void> {
+    return this.#untilAnswered(async () => {
+      if (!this.#services.sidecar.connected()) return;
+      for await (const context of activeContexts(this.#services)) {
+        if (matches(context.tenantId)) this.#notify({ ...this.#changeBase(context), type: 'opened' });
+      }
+    });
   }
 
   /** The active contexts of these tenants, to interrupt them when another node serves the tenants. */
@@ -88,6 +102,7 @@ export class CognitiveLayer implements Cognition, SizeReporter {
   interrupt(contexts: readonly ActiveContext[]): void {
     const detail = 'The tenant is served by another node.';
     for (const context of contexts) {
+      this.#wakeTimers.clear(context.id);
       this.#services.sidecar.notify({
         ...{ ...this.#changeBase(context), type: 'interrupted' as const, reason: 'SUSPENDED' as const, detail },
       });
@@ -103,20 +118,35 @@ export class CognitiveLayer implements Cognition, SizeReporter {
   #subscribe(flags: Pick<Flags, 'subscribe'>): (() => void)[] {
     const { actors } = this.#services;
     flags.subscribe((flag, state) => {
-      if (flag === 'cognition_disabled') void this.#logged(this.#notifyAll(state, 'The cognitive layer is disabled.'));
+      if (flag === 'cognition_disabled') void this.#notifyOrLog(state, 'The cognitive layer is disabled.');
     });
     return [
       actors.subscribe('context.changed', ({ change }) => this.#notify(change)),
       actors.subscribe('tenant.changed', ({ tenantId, suspended }) => {
-        void this.#logged(this.#notifyAll(suspended, 'The tenant is suspended.', tenantId));
+        void this.#notifyOrLog(suspended, 'The tenant is suspended.', tenantId);
       }),
     ];
   }
 
-  #logged(work: Promise<unknown>): Promise<unknown> {
-    return work.catch((error: unknown) => {
+  /** Repeats work that may be done several times until the store answers, or the layer is closed. */
+  async #untilAnswered(work: () => Promise<void>): Promise<void> {
+    for (let failures = 1; !this.#closed; failures++) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!(error instanceof StoreUnavailable)) throw error;
+        this.#services.log.warn({ err: error }, 'contexts for the sidecar not read; retrying');
+      }
+      await pause(backoffDelay(failures, READ_RETRY), undefined, { ref: false });
+    }
+  }
+
+  async #notifyOrLog(...change: [stopped: boolean, detail: string, tenantId?: Uuid]): Promise<void> {
+    try {
+      await this.#untilAnswered(() => this.#notifyAll(...change));
+    } catch (error) {
       if (!this.#closed) this.#services.log.warn({ err: error }, 'sidecar event dropped');
-    });
+    }
   }
 
   /** Checked in memory only: a tenant that is suspended while it has active contexts is loaded. */
@@ -144,12 +174,38 @@ export class CognitiveLayer implements Cognition, SizeReporter {
     }
   }
 
+  /** Nothing else ends a suspension, so it is tried until the store answers. */
+  async #wakeOrRetry(id: Uuid): Promise<void> {
+    const { clock, log } = this.#services;
+    try {
+      await this.#wake(id);
+    } catch (error) {
+      if (this.#closed) return;
+      const isTransient = error instanceof StoreUnavailable || error instanceof CommitUnknown;
+      log.warn({ err: error, context: id }, `suspension of a context not ended${isTransient ? '; retrying' : ''}`);
+      // The sidecar may have suspended it again.
+      if (isTransient && !this.#wakeTimers.has(id)) this.#wakeTimers.set(id, clock.now() + WAKE_RETRY_MS);
+    }
+  }
+
+  /** Throws `NotOwner` while the shard of the tenant leaves: it may stay. */
   async #wake(id: Uuid): Promise<void> {
-    const { actors, store } = this.#services;
+    const { actors, sidecar, store } = this.#services;
     const proposal = await store.proposals.find(id);
-    if (proposal === null || !actors.owns(proposal.tenantId)) return;
-    const woken = await store.proposals.change(id, { phase: 'thinking' });
-    if (woken !== null) this.#notify({ ...this.#changeBase(woken), type: 'opened' });
+    if (proposal === null) return;
+    const leave = actors.enter(proposal.tenantId);
+    if (leave === null) {
+      // A sidecar that connects receives the context without a suspension.
+      const isSuspended = activeContextOf(this.#services, { proposal })?.phase === 'suspended';
+      if (isSuspended && sidecar.connected()) throw new NotOwner();
+      return;
+    }
+    try {
+      const woken = await store.proposals.change(id, { phase: 'thinking' });
+      if (woken !== null) this.#notify({ ...this.#changeBase(woken), type: 'opened' });
+    } finally {
+      leave();
+    }
   }
 
   #changeBase({ id, tenantId, homeId }: Pick<ActiveContext, 'id' | 'tenantId' | 'homeId'>) {

@@ -114,7 +114,10 @@ export class SidecarHandlers implements SidecarRequests {
     });
   }
 
-  /** Runs a handler for an active context: serialized by context, in order of arrival; never throws. */
+  /**
+   * Runs a handler for an active context: serialized by context, in order of arrival; never throws. The tenant stays on
+   * this node until the handler has ended.
+   */
   async #handle<T>(
     contextId: Uuid,
     handler: (found: ContextSource, active: ActiveContext) => Promise<Outcome<T>>,
@@ -124,12 +127,17 @@ export class SidecarHandlers implements SidecarRequests {
     try {
       return await locks.exclusive(`context:${contextId}`, async () => {
         const found = await findContext(this.#services, contextId);
-        if (found === null || !actors.owns(tenantOfContext(found))) return unknownContext();
-        const refusal = await cognitionRefusal(this.#services, tenantOfContext(found));
-        if (refusal !== null) return { ok: false, refusal };
-        const active = activeContextOf(this.#services, found);
-        if (active === null) return refuse('CONFLICT', 'The context has ended.');
-        return handler(found, active);
+        const leave = found && actors.enter(tenantOfContext(found));
+        if (found === null || leave === null) return unknownContext();
+        try {
+          const refusal = await cognitionRefusal(this.#services, tenantOfContext(found));
+          if (refusal !== null) return { ok: false, refusal };
+          const active = activeContextOf(this.#services, found);
+          if (active === null) return refuse('CONFLICT', 'The context has ended.');
+          return await handler(found, active);
+        } finally {
+          leave();
+        }
       });
     } catch (thrown) {
       return { ok: false, refusal: refusalOf(thrown, log, { request_id: contextId, operation: 'sidecar' }) };

@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { PLANNER_TIMEOUT_MS } from '../../../src/domain/cognition.ts';
 import type { Proposal } from '../../../src/domain/proposal.ts';
 import { CognitiveLayer } from '../../../src/operations/cognition/cognition.ts';
+import { CommitUnknown, StoreUnavailable } from '../../../src/store/contract.ts';
 import { eventLoopTurns, eventually } from '../../support/clock.ts';
 import { expectRefusal, turnOn, unwrap } from '../../support/cognition-fixture.ts';
 import type { CallResult } from '../../support/http-service.ts';
@@ -86,6 +87,24 @@ describe('a context that waits for a sidecar', () => {
     });
     await eventually(() => kindsOf(goal).length === 3);
     expect(kindsOf(goal)).toEqual(['opened', 'interrupted SUSPENDED', 'opened']);
+    unwrap(await cognition.complete(goal, { summary: '' }));
+  });
+
+  it('is opened again when the store answers, if it did not when the suspension ended', async () => {
+    const goal = await world.submitGoal('Light, please.');
+    const { plans } = world.service.services.store;
+    const { awaitingPlanner } = plans;
+    let failures = 0;
+    await switchedOff(async () => {
+      await eventually(() => kindsOf(goal).length === 2);
+      plans.awaitingPlanner = async () => {
+        plans.awaitingPlanner = awaitingPlanner;
+        failures += 1;
+        throw new StoreUnavailable('away');
+      };
+    });
+    await eventually(() => kindsOf(goal).length === 3);
+    expect([failures, kindsOf(goal)]).toEqual([1, ['opened', 'interrupted SUSPENDED', 'opened']]);
     unwrap(await cognition.complete(goal, { summary: '' }));
   });
 
@@ -180,6 +199,39 @@ describe('a suspension of thinking', () => {
     await eventually(async () => (await world.service.store.proposals.find(id))?.phase === 'thinking');
     await eventually(() => kindsOf(id).length >= 2);
     expect([new Set(kindsOf(id)), (await cognition.context(id))?.phase]).toEqual([new Set(['opened']), 'thinking']);
+    unwrap(await cognition.complete(id, { summary: '' }));
+  });
+
+  it('of an observation ends later if the store does not answer at its time', async () => {
+    const { proposals } = world.service.services.store;
+    const id = await world.observe(await world.addLight());
+    unwrap(await cognition.suspend(id, { reason: 'It dries.', forS: 30 }));
+    const { find, change } = proposals;
+    const failed: string[] = [];
+    proposals.find = async (...given) => {
+      if (given[0] !== id || failed.includes('read')) return find(...given);
+      failed.push('read');
+      throw new StoreUnavailable('away');
+    };
+    proposals.change = async (...given) => {
+      const changed = await change(...given);
+      if (given[0] !== id || failed.includes('write')) return changed;
+      failed.push('write');
+      throw new CommitUnknown('connection lost');
+    };
+    world.service.clock.advance(31_000);
+    await eventually(() => failed.length === 1);
+    await eventually(() => {
+      world.service.clock.advance(1_000);
+      return failed.length === 2;
+    });
+    expect(kindsOf(id)).toEqual(['opened']);
+    await eventually(() => {
+      world.service.clock.advance(1_000);
+      return kindsOf(id).length === 2;
+    });
+    Object.assign(proposals, { find, change });
+    expect([kindsOf(id), (await cognition.context(id))?.phase]).toEqual([['opened', 'opened'], 'thinking']);
     unwrap(await cognition.complete(id, { summary: '' }));
   });
 
