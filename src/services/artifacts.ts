@@ -1,10 +1,10 @@
-import type { Clock } from '../domain/clock.ts';
+import { type Clock, elapsedOf } from '../domain/clock.ts';
 import type { SizeReporter } from '../domain/collection-sizes.ts';
 import { MAX_ARTIFACT_BYTES } from '../domain/firmware.ts';
 import type { Log } from '../domain/log.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import type { UrlSigner } from '../domain/signed-url.ts';
-import type { EpochMs, Uuid } from '../domain/values.ts';
+import type { EpochMs, Milliseconds, Uuid } from '../domain/values.ts';
 import { type ArtifactFiles, ArtifactTooLarge, type StoredArtifact } from '../store/contract/artifact-files.ts';
 import type { Artifact, FirmwareRelease } from '../store/contract/firmware.ts';
 import type { Store } from '../store/contract.ts';
@@ -54,9 +54,23 @@ const pathOf = (id: Uuid): string => `/firmware/${id}/artifact`;
 
 export function makeArtifacts({ files, store, signer, settings, clock, newId, log }: ArtifactParts): Artifacts {
   const running: Uuid[] = [];
+  /**
+   * The files of the last hour, with their beginning in monotonic time, oldest first: they are no orphans, even if the clock
+   * was set forward since.
+   */
+  const recent = new Map<Uuid, Milliseconds>();
+  const forgetOlder = (): void => {
+    const now = elapsedOf(clock);
+    for (const [name, since] of recent) {
+      if (now - since <= ORPHAN_AFTER_MS) return;
+      recent.delete(name);
+    }
+  };
 
   async function writeUpload(upload: AsyncIterable<Uint8Array>): ReturnType<Artifacts['receive']> {
     const name = newId();
+    forgetOlder();
+    recent.set(name, elapsedOf(clock));
     await store.firmware.beginArtifact(name, clock.now());
     try {
       const written = await files.write(name, upload, MAX_ARTIFACT_BYTES);
@@ -73,6 +87,7 @@ export function makeArtifacts({ files, store, signer, settings, clock, newId, lo
 
   async function discard(name: Uuid): Promise<void> {
     try {
+      recent.delete(name);
       await files.remove(name);
       await store.firmware.forgetArtifacts([name]);
     } catch (error) {
@@ -90,7 +105,7 @@ export function makeArtifacts({ files, store, signer, settings, clock, newId, lo
       return writeUpload(upload).finally(() => running.splice(running.indexOf(tenantId), 1));
     },
     discard,
-    sizes: () => ({ uploads: running.length }),
+    sizes: () => ({ uploads: running.length, uploads_recent: recent.size }),
     urlOf: ({ id, artifact, url }) =>
       artifact === null
         ? url
@@ -98,7 +113,9 @@ export function makeArtifacts({ files, store, signer, settings, clock, newId, lo
     isUrlValid: (id, expires, signature) => signer.verifies(pathOf(id), expires, signature) && clock.now() < expires,
     open: (name) => files.open(name),
     async removeOrphans() {
-      for (const name of await store.firmware.orphanedArtifacts(clock.now() - ORPHAN_AFTER_MS)) await discard(name);
+      forgetOlder();
+      const orphans = await store.firmware.orphanedArtifacts(clock.now() - ORPHAN_AFTER_MS);
+      for (const name of orphans) if (!recent.has(name)) await discard(name);
     },
   };
 }

@@ -21,8 +21,7 @@ async function* content(): AsyncGenerator<Uint8Array> {
 }
 
 /** Two processes on the same store. */
-function twoProcesses(store: Store, files: ArtifactFiles) {
-  const clock = testClock(Date.now());
+function twoProcesses(store: Store, files: ArtifactFiles, clock = testClock(Date.now())) {
   const warnings: string[] = [];
   const log = { debug() {}, info() {}, warn: (_: object, message: string) => void warnings.push(message), error() {} };
   const signer = makeUrlSigner({ current: randomBytes(32) });
@@ -67,5 +66,30 @@ eachStore('two processes', (backend) => {
       for (const name of [used, young]) expect(await two.open(name)).toMatchObject({ bytes: 300_000 });
       await one.discard(young);
     });
+  });
+});
+
+eachStore('a clock that is set forward by hours', (backend) => {
+  it('makes no orphan of an upload in progress, nor of one that was just received', async () => {
+    const { store } = backend();
+    const files = artifactFolder(join(root, newId()));
+    let elapsed = 0;
+    const clock = Object.assign(testClock(Date.now()), { elapsed: () => elapsed });
+    const [artifacts] = twoProcesses(store, files, clock).both;
+    const received = await receive(artifacts);
+    async function* interrupted(): AsyncGenerator<Uint8Array> {
+      yield Buffer.alloc(1_000, 1);
+      clock.advance(2 * HOUR_MS);
+      await artifacts.removeOrphans();
+      yield Buffer.alloc(1_000, 1);
+    }
+    const uploaded = await artifacts.receive(newId(), interrupted());
+    if (!uploaded.ok) throw new Error(uploaded.refusal.detail);
+    const names = [received, uploaded.value.name];
+    for (const name of names) expect(await files.open(name)).not.toBeNull();
+    elapsed = HOUR_MS + 1;
+    await artifacts.removeOrphans();
+    for (const name of names) expect(await files.open(name)).toBeNull();
+    expect(artifacts.sizes()).toEqual({ uploads: 0, uploads_recent: 0 });
   });
 });
