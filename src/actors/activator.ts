@@ -103,6 +103,7 @@ export class Activator {
     }
     const { ref, version, since } = stored;
     const actor = new LiveActor(ref, definition, { snapshot, version, since }, now);
+    actor.storedTenantId = stored.tenantId;
     actor.quarantine = quarantine;
     return actor;
   }

@@ -1,4 +1,4 @@
-import type { EpochMs } from '../domain/values.ts';
+import type { EpochMs, Uuid } from '../domain/values.ts';
 import { compiledMachine, type MachineSnapshot } from '../machines/compiled.ts';
 import type { MachineDefinition, Snapshot } from '../machines/definition.ts';
 import type { ActorRef } from '../machines/outputs.ts';
@@ -32,6 +32,8 @@ export class LiveActor {
   /** Version of the committed snapshot; 0 before the creating event. */
   version: number;
   since: EpochMs;
+  /** Of the stored row, also if its context cannot be read; null for an actor that this process has created. */
+  storedTenantId: Uuid | null = null;
   quarantine: string | null = null;
   mailbox: Envelope[] = [];
   #currentStatus: ActorStatus = 'idle';
@@ -55,6 +57,11 @@ export class LiveActor {
     this.version = state.version;
     this.since = state.since;
     this.lastUsedAt = now;
+  }
+
+  /** Undetermined before the creating event is committed. */
+  get tenantId(): Uuid {
+    return this.storedTenantId ?? this.definition.tenantOf(this.snapshot.context);
   }
 
   get status(): ActorStatus {

@@ -55,8 +55,8 @@ export class ShardUnloader {
 }
 
 /** False for an actor before its first event, which belongs to no tenant yet. */
-const isOfShard = ({ version, definition, snapshot }: LiveActor, shards: ReadonlySet<number>): boolean =>
-  version > 0 && shards.has(shardOf(definition.tenantOf(snapshot.context)));
+const isOfShard = (actor: LiveActor, shards: ReadonlySet<number>): boolean =>
+  actor.version > 0 && shards.has(shardOf(actor.tenantId));
 
 const isBusy = ({ status, mailbox }: LiveActor): boolean =>
   (status !== 'idle' && status !== 'evicted') || mailbox.length > 0;

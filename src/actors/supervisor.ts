@@ -205,8 +205,15 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   async releaseQuarantine(ref: ActorRef): Promise<boolean> {
     const actor = await this.#activator.getOrLoad(ref);
     if (!actor) return false;
-    await this.#store.quarantine(ref, null);
-    this.evict(actor);
+    // Another node that loaded the actor before the write would keep it in quarantine.
+    const leave = this.#shards.enter(actor.tenantId);
+    if (leave === null) throw new NotOwner();
+    try {
+      await this.#store.quarantine(ref, null);
+      this.evict(actor);
+    } finally {
+      leave();
+    }
     this.#hooks.reconcileWithStore();
     return true;
   }
@@ -361,9 +368,9 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   }
 
   /** Whether an event from outside comes too late: the actor only finishes its work. */
-  #isUnloading({ version, definition, snapshot }: LiveActor, internal: InternalSendOptions): boolean {
-    if (!this.#shards.unloading || version === 0 || bypassesLimits(internal)) return false;
-    return !this.#shards.accepts(definition.tenantOf(snapshot.context));
+  #isUnloading(actor: LiveActor, internal: InternalSendOptions): boolean {
+    if (!this.#shards.unloading || actor.version === 0 || bypassesLimits(internal)) return false;
+    return !this.#shards.accepts(actor.tenantId);
   }
 
   #admit(event: MachineEvent, internal: InternalSendOptions, now: EpochMs, replyTo: ReplyHandler): Envelope {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type Committed, NotOwner } from '../../src/actors/contract.ts';
+import { type Committed, NotOwner, Quarantined } from '../../src/actors/contract.ts';
 import { LocalShards, tenantIdIn } from '../../src/actors/owned-shards.ts';
 import { Runtime } from '../../src/actors/runtime.ts';
 import { type OwnedShards, shardOf } from '../../src/domain/shards.ts';
@@ -159,6 +159,49 @@ describe('a shard that moves', () => {
     held.resolve();
     await pressed;
     expect(pressedOf(await runtime.actors.send(ref('lamp 01'), event('note', { text: 'x' })))).toBe(1);
+  });
+
+  it('waits for the end of a quarantine that is being stored, and ends none while it leaves', async () => {
+    const { runtime, shards } = openNode();
+    await runtime.openShards([1]);
+    await make({ runtime, shards }, 'lamp 01');
+    const held = Promise.withResolvers<void>();
+    const storing = Promise.withResolvers<void>();
+    const quarantine = memory.quarantine.bind(memory);
+    memory.quarantine = async (...given) => {
+      storing.resolve();
+      await held.promise;
+      return quarantine(...given);
+    };
+    const released = runtime.actors.releaseQuarantine(ref('lamp 01'));
+    await storing.promise;
+    let hasLeft = false;
+    const leaving = runtime.startLeaving(new Set([1]), CLOSE_MS).then((ended) => {
+      hasLeft = true;
+      return ended;
+    });
+    await eventLoopTurns();
+    expect(hasLeft).toBe(false);
+    await expect(runtime.actors.releaseQuarantine(ref('lamp 01'))).rejects.toBeInstanceOf(NotOwner);
+    held.resolve();
+    expect([await released, await leaving]).toEqual([true, true]);
+  });
+
+  it('leaves no actor in memory whose row cannot be read', async () => {
+    const [first, second] = [openNode(), openNode()];
+    await first.runtime.openShards([1]);
+    await make(first, 'lamp 01');
+    expect(await first.runtime.closeShards(new Set([1]), CLOSE_MS)).toBe(true);
+    const [key, row] = [...memory.rows][0] ?? [];
+    if (key === undefined || row === undefined) throw new Error('no row');
+    memory.rows.set(key, { ...row, tenantId: 'lamp 01', value: 'unknown' } as never);
+    await second.runtime.openShards([1]);
+    await expect(second.runtime.actors.send(ref('lamp 01'), event('press'))).rejects.toBeInstanceOf(Quarantined);
+    expect(await second.runtime.closeShards(new Set([1]), CLOSE_MS)).toBe(true);
+    expect(second.runtime.actors.stats().live).toBe(0);
+    memory.rows.set(key, row);
+    await second.runtime.openShards([1]);
+    expect(pressedOf(await second.runtime.actors.send(ref('lamp 01'), event('press')))).toBe(1);
   });
 
   it('waits for an actor whose creation is being committed', async () => {
