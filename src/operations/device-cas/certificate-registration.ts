@@ -1,3 +1,4 @@
+import { NotOwner } from '../../actors/contract.ts';
 import { automaticManifest, categoryOf } from '../../domain/capability-registry.ts';
 import { derivedId } from '../../domain/derived-id.ts';
 import { type DeviceCa, matchesPattern } from '../../domain/device-ca.ts';
@@ -26,9 +27,25 @@ export interface RegisteringClient {
 
 /**
  * Registers the device of a common name that no device is bound to, by the rule of the CA, and binds it. Returns the device
- * that it is bound to then. The certificate is verified, and its CA is active.
+ * that it is bound to then. The certificate is verified, and its CA is active. An operation of the tenant's shard: throws
+ * `NotOwner` if the shard leaves, because its new owner counts the devices of the CA as well.
  */
-export function registerByCertificate(
+export async function registerByCertificate(
+  services: RegistrationServices,
+  ca: DeviceCa,
+  commonName: string,
+  client: RegisteringClient,
+): Promise<Outcome<Uuid>> {
+  const leave = services.actors.enter(ca.tenantId);
+  if (leave === null) throw new NotOwner();
+  try {
+    return await registerEntered(services, ca, commonName, client);
+  } finally {
+    leave();
+  }
+}
+
+function registerEntered(
   services: RegistrationServices,
   ca: DeviceCa,
   commonName: string,

@@ -1,7 +1,11 @@
 import { v7 } from 'uuid';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { NotOwner } from '../../../src/actors/contract.ts';
+import { LocalShards } from '../../../src/actors/owned-shards.ts';
 import type { DeviceCa } from '../../../src/domain/device-ca.ts';
+import { SHARD_COUNT, shardOf } from '../../../src/domain/shards.ts';
 import { registerByCertificate } from '../../../src/operations/device-cas/certificate-registration.ts';
+import { testClock } from '../../support/clock.ts';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import { makeTestTenant, type TestTenant } from '../../support/test-tenant.ts';
 
@@ -9,8 +13,10 @@ let service: HttpService;
 let mine: TestTenant;
 let ca: DeviceCa;
 
+const shards = new LocalShards();
 beforeAll(async () => {
-  service = await startHttpService();
+  shards.add(Array(SHARD_COUNT).keys());
+  service = await startHttpService({ shards });
 });
 beforeEach(async () => {
   mine = await makeTestTenant(service);
@@ -87,6 +93,29 @@ describe('a device', () => {
     vi.spyOn(service.store.devices, 'count').mockResolvedValue(1_000_000);
     expect(await register('lamp-2')).toMatchObject({ ok: false, refusal: { code: 'QUOTA_REACHED' } });
     expect(await register('lamp-1')).toEqual({ ok: true, value: device.id });
+  });
+
+  it('is an operation of its shard until it is bound, and is not registered while the shard leaves', async () => {
+    const { deviceCas } = service.store;
+    const bind = deviceCas.bind.bind(deviceCas);
+    const [held, reached] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    vi.spyOn(deviceCas, 'bind').mockImplementationOnce(async (...given) => {
+      reached.resolve();
+      await held.promise;
+      return bind(...given);
+    });
+    const shard = new Set([shardOf(mine.tenantId)]);
+    const isIdle = () => shards.operations.whenEnded(shard, testClock(), 0);
+    const registered = register('lamp-1');
+    await reached.promise;
+    shards.startLeaving(shard);
+    expect(await isIdle()).toBe(false);
+    await expect(register('lamp-2')).rejects.toBeInstanceOf(NotOwner);
+    held.resolve();
+    expect(await registered).toMatchObject({ ok: true });
+    expect(await isIdle()).toBe(true);
+    shards.stay(shard);
+    expect(await devices()).toHaveLength(1);
   });
 
   it('of a common name that was bound at the same time is the one that it was bound to', async () => {
