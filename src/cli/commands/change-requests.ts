@@ -6,6 +6,7 @@ import { FailedError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { colorStatus, printRecord, printTable } from '../print.ts';
 import { type RequesterFields, requesterText } from '../requester-text.ts';
+import { fetchShownNames, type ShownNameOf } from '../shown-names.ts';
 import { escapeForTerminal } from '../terminal-text.ts';
 import { formatTime } from '../time-text.ts';
 
@@ -38,6 +39,17 @@ interface Page {
 
 const changePath = (id: string, rest = ''): string => `/v1/change-requests/${encodeURIComponent(id)}${rest}`;
 
+const DEVICE_SUBJECT = 'device:';
+
+/** The id of the device that a change is about; null if it is about something else. */
+const deviceOf = ({ subject }: Pick<ChangeRequest, 'subject'>): string | null =>
+  subject.startsWith(DEVICE_SUBJECT) ? subject.slice(DEVICE_SUBJECT.length) : null;
+
+function subjectText(change: Pick<ChangeRequest, 'subject'>, deviceName: ShownNameOf): string {
+  const device = deviceOf(change);
+  return device === null ? change.subject : `${DEVICE_SUBJECT}${deviceName(device)}`;
+}
+
 export function showChangeDryRun(io: Io, { reason, preview, change_id, expires_at }: ChangeDryRun): void {
   io.out(`${io.outColors.yellow('not applied')}: ${reason}`);
   for (const sentence of preview.weaker) io.out(`  ${escapeForTerminal(sentence)}`);
@@ -60,14 +72,17 @@ export function addChangeRequests(program: Command, io: Io): void {
     .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 200)
     .option('--cursor <cursor>', 'continue after the previous page')
     .action(async ({ all, limit, cursor }: { all?: boolean; limit: number; cursor?: string }, command: Command) => {
-      const { api, show } = createCliContext(io, command);
+      const client = createCliContext(io, command);
       const query = { limit: String(limit), cursor, ...(!all && { waiting: 'true' }) };
-      show(await api.get<Page>('/v1/change-requests', query), (page) => {
+      const body = await client.api.get<Page>('/v1/change-requests', query);
+      const deviceName = await fetchShownNames(client, 'device', body.changes.map(deviceOf));
+      client.show(body, (page) => {
         printTable(
           io,
           ['CHANGE', 'OPERATION', 'SUBJECT', 'STATUS', 'EXPIRES', 'EFFECT'],
-          page.changes.map(({ id, operation, subject, status, expires_at, weaker }) => [
-            ...[id, operation, subject, status, expires_at, escapeForTerminal(weaker.join(' '))],
+          page.changes.map((one) => [
+            ...[one.id, one.operation, subjectText(one, deviceName), one.status, one.expires_at],
+            escapeForTerminal(one.weaker.join(' ')),
           ]),
         );
         if (page.next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${page.next_cursor}`));

@@ -9,6 +9,7 @@ import { FailedError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { colorStatus, formatPreview, printTable } from '../print.ts';
 import { type RequesterFields, requesterText } from '../requester-text.ts';
+import { fetchShownNames } from '../shown-names.ts';
 import { escapeForTerminal, makeColors } from '../terminal-text.ts';
 import { formatTime } from '../time-text.ts';
 import { type CommandRecord, postConfirmation, showDispatched, WAIT_DESCRIPTION } from './device-commands.ts';
@@ -34,6 +35,9 @@ interface Page {
 
 /** Table columns are measured by text length, so their cells must not contain colour codes. */
 const noColours = makeColors(false);
+/** The name that the confirmation covers. */
+const previewedName = ({ preview }: Pick<Confirmation, 'preview'>): string | null => preview.device?.name ?? null;
+
 const confirmationPath = (commandId: string, verb: string): string =>
   `/v1/confirmations/${encodeURIComponent(commandId)}/${verb}`;
 
@@ -50,16 +54,18 @@ export function addConfirmations(program: Command, io: Io): void {
     .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 200)
     .option('--dry-runs', 'list requested dry runs instead, which can be confirmed too')
     .action(async ({ limit, dryRuns }: { limit: number; dryRuns?: boolean }, command: Command) => {
-      const { api, show } = createCliContext(io, command);
+      const client = createCliContext(io, command);
       const query = { limit: String(limit), ...(dryRuns && { dry_runs: 'true' }) };
-      const body = await api.get<Page>('/v1/confirmations', query);
-      show(body, ({ confirmations: pending }) => {
+      const body = await client.api.get<Page>('/v1/confirmations', query);
+      const ids = body.confirmations.map((one) => (previewedName(one) === null ? one.device_id : null));
+      const deviceName = await fetchShownNames(client, 'device', ids);
+      client.show(body, ({ confirmations: pending }) => {
         printTable(
           io,
           ['COMMAND', 'DEVICE', 'ACTION', 'PARAMS', 'CHANGES', 'EXPIRES'],
-          pending.map(({ command_id, device_id, action, params, preview, expires_at }) => [
-            ...[command_id, preview.device?.name ?? device_id, action, JSON.stringify(params)],
-            ...[formatPreview(noColours, preview).join(', '), expires_at],
+          pending.map((one) => [
+            ...[one.command_id, previewedName(one) ?? deviceName(one.device_id), one.action],
+            ...[JSON.stringify(one.params), formatPreview(noColours, one.preview).join(', '), one.expires_at],
           ]),
         );
         if (body.next_cursor !== null) io.err(io.errColors.dim('more entries exist: raise --limit'));
@@ -95,7 +101,7 @@ export function addConfirmations(program: Command, io: Io): void {
 async function requestApproval({ api, io }: CliContext, commandId: string): Promise<Confirmation> {
   const pending = await findConfirmation(api, commandId);
   const { device_id, action, params, reason, preview, requested_at, expires_at } = pending;
-  const shown = preview.device?.name ?? null;
+  const shown = previewedName(pending);
   const device = shown === null ? await deviceNameOf(api, device_id) : `${escapeForTerminal(shown)} (${device_id})`;
   io.err(`${io.errColors.bold(action)} ${JSON.stringify(params)} on ${io.errColors.bold(device)}`);
   for (const change of formatPreview(io.errColors, preview)) io.err(`  ${change}`);

@@ -13,6 +13,7 @@ import type { Io } from '../io.ts';
 import { waitForOutcome } from '../outcome-watch.ts';
 import { fetchPages } from '../pagination.ts';
 import { colorStatus, formatPreview, printRecord, printTable } from '../print.ts';
+import { fetchShownNames } from '../shown-names.ts';
 import { formatTime } from '../time-text.ts';
 import type { LiveUpdate } from '../update-stream.ts';
 
@@ -252,15 +253,18 @@ function addHistory(program: Command, io: Io): void {
     .option('--cursor <cursor>', 'continue after the previous page')
     .action(async (device: string | undefined, options: ListOptions, command: Command) => {
       const { limit, status, by, from, to, cursor } = options;
-      const { api, show, resolveOption } = createCliContext(io, command);
+      const client = createCliContext(io, command);
+      const { api, show, resolveOption } = client;
       const device_id = await resolveOption('device', device);
       const requested_by = await resolveOption('member', by);
       const query = { device_id, status, requested_by, from, to, cursor };
       type Body = { commands: ListedCommand[]; next_cursor: string | null };
       const body = await fetchPages<Body>(api, '/v1/commands', { name: 'commands', limit, query });
+      const ids = body.commands.map((entry) => entry.device_id);
+      const deviceName = await fetchShownNames(client, 'device', ids);
       show(body, ({ commands: entries, next_cursor }) => {
         const rows = entries.map((entry) => [
-          ...[entry.id, entry.timestamp, entry.device_id, entry.action, JSON.stringify(entry.params)],
+          ...[entry.id, entry.timestamp, deviceName(entry.device_id), entry.action, JSON.stringify(entry.params)],
           ...[entry.status, noteOf(entry)],
         ]);
         printTable(io, ['ID', 'AT', 'DEVICE', 'ACTION', 'PARAMS', 'STATUS', 'NOTE'], rows);

@@ -66,6 +66,17 @@ describe('twinkeep confirmations', () => {
     expect(json).toMatchObject({ confirmations: [{ command_id }], next_cursor: null });
   });
 
+  it('lists the present name of a device that had none when the command was requested, and its id with --json', async () => {
+    const gate = (await mine.register({ device_type: 'door_lock' })).device_id;
+    await mine.call('POST', `/device/${gate}/command`, { action: 'unlock' });
+    const listed = async () => (await run('confirmations')).stdout.split('\n')[1]?.split(/ {2,}/)[1];
+    expect(await listed()).toBe(gate);
+    await mine.call('PATCH', `/devices/${gate}`, { name: 'Garden gate' });
+    expect(await listed()).toBe('Garden gate');
+    const { confirmations } = JSON.parse((await run('confirmations', '--json')).stdout);
+    expect(confirmations).toMatchObject([{ device_id: gate }]);
+  });
+
   it('lists and approves dry runs, apart from the other commands', async () => {
     const sent = await mine.call('POST', `/device/${lock}/command`, { action: 'lock', dry_run: true });
     const { command_id } = sent.body;

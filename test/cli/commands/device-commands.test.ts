@@ -37,3 +37,12 @@ it('twinkeep commands list prints how to continue a partial list, with the same 
   expect(rest).toMatchObject({ code: 0, stdout: expect.stringContaining('{"level":60}'), stderr: '' });
   expect(rest.stdout).not.toContain('{"level":70}');
 });
+
+it('twinkeep commands list shows the names of devices, and their ids with --json', async () => {
+  const lamp = (await register(owner, { name: 'Desk lamp' })).device_id;
+  await owner.post(`/v1/device/${lamp}/command`, { action: 'turn_on' });
+  const list = (...args: string[]) =>
+    runCliInProcess(['commands', 'list', lamp, ...args], { url: at.url, token: owner.token });
+  expect((await list()).stdout.split('\n')[1]?.split(/ {2,}/)[2]).toBe('Desk lamp');
+  expect(JSON.parse((await list('--json')).stdout).commands).toMatchObject([{ device_id: lamp }]);
+});

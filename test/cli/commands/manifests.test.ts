@@ -106,6 +106,15 @@ describe('twinkeep changes', () => {
     expect((await run('changes', 'list', '--all')).stdout).toContain(id);
   });
 
+  it('lists the names of devices, and their ids with --json', async () => {
+    await run('devices', 'rename', device, 'Garden gate');
+    const id = await requestWeaker();
+    const listed = (await run('changes')).stdout.split('\n')[1]?.split(/ {2,}/);
+    expect(listed?.slice(0, 3)).toEqual([id, 'updateManifest', 'device:Garden gate']);
+    const { changes } = JSON.parse((await run('changes', '--json')).stdout);
+    expect(changes).toMatchObject([{ id, subject: `device:${device}` }]);
+  });
+
   it('confirms a change with its token, and refuses another one', async () => {
     await put({ capabilities: [gate] });
     writeFileSync(file, JSON.stringify({ capabilities: [{ action: 'open_gate' }] }));
