@@ -37,7 +37,7 @@ const messageDocs: Record<MessageType, MessageDocs> = {
     operation: 'receiveHello',
     title: 'Hello',
     summary:
-      'The first message of a session, answered with `hello_ack`. It is bound to its new session and may have any ' +
+      'The first message of a session, answered with hello_ack. It is bound to its new session and may have any ' +
       'sequence number, so that a device that lost its counter receives the number to continue from.',
     example: { protocol: PROTOCOL_VERSION, firmware: '1.4.2', device_type: 'smart_light' },
   },
@@ -57,16 +57,16 @@ const messageDocs: Record<MessageType, MessageDocs> = {
     operation: 'receiveCommandAck',
     title: 'Command acknowledgement',
     summary:
-      '`accepted`, optionally `in_progress`, then `succeeded` or `failed`. The PUBACK is sent when twin and command are ' +
-      'both committed. An acknowledgement of a command in a final status is recorded in the journal and has no effect.',
+      'Progress of a command: accepted, optionally in_progress, then succeeded or failed. The PUBACK is sent when twin ' +
+      'and command are both committed. An acknowledgement of a command in a final status is recorded in the journal and has no effect.',
     example: { command_id: COMMAND_ID, status: 'succeeded', state: { brightness: 40 } },
   },
   cmd: {
     operation: 'sendCommand',
     title: 'Command',
     summary:
-      'Sent to the session with the granted `cmd` subscription; a repeat has the same `message_id`. A NORMAL command may ' +
-      'be sent again in a later session, a CRITICAL one is sent once: remember the last 32 `command_id`s.',
+      'Sent to the session whose subscription to cmd is granted; a repeat has the same message_id. A NORMAL command may ' +
+      'be sent again in a later session, a CRITICAL one is sent once: remember the ids of the last 32 commands.',
     example: {
       command_id: COMMAND_ID,
       action: 'set_brightness',
@@ -78,7 +78,7 @@ const messageDocs: Record<MessageType, MessageDocs> = {
   hello_ack: {
     operation: 'sendHelloAck',
     title: 'Reply to hello',
-    summary: 'Sent once both the hello is accepted and the `cmd` subscription is granted, in either order.',
+    summary: 'Sent once both the hello is accepted and the subscription to cmd is granted, in either order.',
     example: {
       server_time: EXAMPLE_AT,
       last_sequence: 17,
@@ -92,7 +92,7 @@ const messageDocs: Record<MessageType, MessageDocs> = {
     title: 'Message refused',
     summary:
       'A refused message is acknowledged, dropped and counted; if its signature is valid, this error is sent. After 20 ' +
-      'refusals in a minute the session is closed. Up to 8 errors are kept until the `cmd` subscription is granted.',
+      'refusals in a minute the session is closed. Up to 8 errors are kept until the subscription to cmd is granted.',
     example: { code: 'SEQUENCE_REUSED', message_id: MESSAGE_ID },
   },
 };
@@ -210,9 +210,9 @@ function relaySummary(channel: Channel): string {
   const hidden =
     channel === COMMAND_CHANNEL
       ? ' Parameters that the service adds for the device, such as the signed URL of a firmware, are left out; ' +
-        '`payload_hash` and `signature` are those of the message to the device.'
+        'payload_hash and signature are those of the message to the device.'
       : '';
-  return `Sent to users of the tenant that are subscribed to the topic, as it was ${sent} the device. Requires the scope \`${channelAccess[channel].scope}\`.${hidden}`;
+  return `Sent to users of the tenant that are subscribed to the topic, as it was ${sent} the device. Requires the scope ${channelAccess[channel].scope}.${hidden}`;
 }
 
 /** Messages from and to a tenant's devices are relayed to its users. */

@@ -140,8 +140,8 @@ const ACTOR_STREAM = `Transitions of the actors of one tenant, for its administr
 export function webSocketAsyncApi(): AsyncApiPart {
   const messages: JsonObject = {
     ...Object.fromEntries(updateKindNames.map((kind) => [nameOf(kind), updateOf(kind)])),
-    ping: text('ping', 'Requests a `pong`. Every other message from a client is ignored.'),
-    pong: text('pong', 'Reply to `ping`, sent once the client is admitted and has its snapshot.'),
+    ping: text('ping', 'Requests a pong. Every other message from a client is ignored.'),
+    pong: text('pong', 'Reply to ping, sent once the client is admitted and has its snapshot.'),
   };
   const actorMessages: JsonObject = {
     [TRANSITION]: transition,
@@ -187,7 +187,7 @@ export function webSocketAsyncApi(): AsyncApiPart {
         action: 'send',
         channel: ref.channel('stateStream'),
         title: 'Send updates',
-        summary: 'Updates of the kinds in `events`. Only durable changes are sent.',
+        summary: 'Updates of the kinds that the query parameter events lists. Only durable changes are sent.',
         messages: updateKindNames.map((kind) => ref.messageOf('stateStream', nameOf(kind))),
         security: [ref.security('tokenInQuery')],
         tags: [ref.tag(TAG)],
@@ -196,7 +196,8 @@ export function webSocketAsyncApi(): AsyncApiPart {
         action: 'send',
         channel: ref.channel('actorStream'),
         title: 'Send actor transitions',
-        summary: 'Transitions of actors of the kinds in `kind`. Only durable changes are sent.',
+        summary:
+          'Transitions of actors of the kinds that the query parameter kind lists. Only durable changes are sent.',
         messages: [ref.messageOf('actorStream', TRANSITION)],
         security: [ref.security('tokenInQuery')],
         tags: [ref.tag(TAG)],
@@ -205,7 +206,7 @@ export function webSocketAsyncApi(): AsyncApiPart {
         action: 'receive',
         channel: ref.channel('actorStream'),
         title: 'Ping',
-        summary: 'The text `ping` is answered with the text `pong`.',
+        summary: 'The text ping is answered with the text pong.',
         messages: [ref.messageOf('actorStream', 'actorPing')],
         reply: { channel: ref.channel('actorStream'), messages: [ref.messageOf('actorStream', 'actorPong')] },
         security: [ref.security('tokenInQuery')],
@@ -215,7 +216,7 @@ export function webSocketAsyncApi(): AsyncApiPart {
         action: 'receive',
         channel: ref.channel('stateStream'),
         title: 'Ping',
-        summary: 'The text `ping` is answered with the text `pong`.',
+        summary: 'The text ping is answered with the text pong.',
         messages: [ref.messageOf('stateStream', 'ping')],
         reply: { channel: ref.channel('stateStream'), messages: [ref.messageOf('stateStream', 'pong')] },
         security: [ref.security('tokenInQuery')],

@@ -100,7 +100,7 @@ const head = z
 export const verifyAudit = operation({
   name: 'verifyAudit',
   summary:
-    'Verify the hash chain over the audit log of the tenant: whether sealed entries were changed, added or removed; repeat with next until it is null',
+    'Verify the hash chain over the audit log of the tenant: whether sealed entries were changed, added or removed. A long log takes several requests: each continues where the previous one ended',
   input: z.strictObject({
     from: head.optional().meta({
       description:

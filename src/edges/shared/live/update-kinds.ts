@@ -160,7 +160,7 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
     output: 'device.telemetry',
     about: 'device',
     type: 'telemetry_update',
-    description: 'A device reported how it is in a `hello` or `heartbeat`; only what that message contained.',
+    description: 'A device reported how it is, in a hello or heartbeat; only what that message contained.',
     fields: { device_id: id, device_timestamp: deviceTime, timestamp: time },
     optional: {
       battery: { type: 'number', description: 'Percent' },
@@ -242,7 +242,7 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
     output: 'plan.changed',
     about: 'plan',
     type: 'plan_update',
-    description: 'The status of a plan changed, or, with `step_id`, of one of its steps.',
+    description: 'The status of a plan changed, or with a step_id that of one of its steps.',
     fields: { plan_id: id, status: { type: 'string', enum: planStatuses }, timestamp: time },
     optional: { step_id: { type: 'string' }, step_status: { type: 'string', enum: stepStatuses } },
     deviceOf: () => null,
