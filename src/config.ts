@@ -1,44 +1,28 @@
-import { readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import { homedir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
-import { createSecureContext } from 'node:tls';
 import { type Keys, type MissingKey, readKeys, readTokenSigning, type SigningPair } from './config/keys.ts';
+import { readListening } from './config/listening.ts';
+import { type Oidc, readOidc } from './config/oidc.ts';
 import {
   ConfigError,
   type Environment,
-  isWildcard,
   makeSettingReader,
   type ReadSetting,
   readAddress,
   readChoice,
-  readHost,
   readInteger,
   readNamedNumbers,
-  readOrigins,
-  readPort,
   readProxies,
   readPublicUrl,
   readServerUrl,
 } from './config/setting-readers.ts';
-import type { ClientSettingName, SettingName } from './config/settings.ts';
+import type { ClientSettingName } from './config/settings.ts';
 import { defaultHistoryRetention, type HistoryRetention, historyKinds } from './domain/history/retention.ts';
-import { isLoopbackHost } from './domain/loopback-host.ts';
 import { defaultQuotas, type Quotas, quotaKinds } from './domain/quotas.ts';
 
 export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 export type LogLevel = (typeof logLevels)[number];
-
-export interface Oidc {
-  issuer: string;
-  audience: string;
-  /** Null: taken from the issuer's discovery document. */
-  jwksUri: string | null;
-  client: { id: string; secret: string | null } | null;
-  platformClaim: { name: string; value: string } | null;
-  /** How the `scope` claim of the provider's access tokens is read. */
-  scopeClaim: { required: boolean; prefix: string };
-}
 
 /** The validated configuration of the service, deeply frozen. The system chooses a port for each port of 0. */
 export interface Config {
@@ -216,79 +200,12 @@ const inUrl = (name: string): string => (isIPv6(name) ? `[${name}]` : name);
 
 const dataDirectory = (read: ReadSetting): string => resolve(read('DATA_DIR') ?? './data');
 
-function readListening(read: ReadSetting) {
-  const address = readHost(read, 'HOST', '127.0.0.1');
-  const tls = readTls(read);
-  const tlsPort = read('MQTT_TLS_PORT') === null ? null : readPort(read, 'MQTT_TLS_PORT', 0);
-  if (tlsPort !== null && tls === null) throw new ConfigError('MQTT_TLS_PORT', 'needs TLS_CERT and TLS_KEY');
-  const publicUrl = readPublicUrl(read, 'PUBLIC_URL', ['http', 'https']);
-  const mqttPublicUrl = readPublicUrl(read, 'MQTT_PUBLIC_URL', ['mqtt', 'mqtts', 'ws', 'wss']);
-  const hasTls = tls !== null || [publicUrl, mqttPublicUrl].some((url) => /^(?:https|mqtts|wss):/i.test(url ?? ''));
-  const listening = {
-    host: address,
-    port: readPort(read, 'PORT', 8080),
-    mqttPort: read('MQTT_PORT') === 'off' ? null : readPort(read, 'MQTT_PORT', 1883, ' or off'),
-    mqttTlsPort: tlsPort,
-    tls,
-    publicUrl,
-    mqttPublicUrl,
-    corsOrigins: readOrigins(read, 'CORS_ORIGINS'),
-    hstsMaxAgeS: readInteger(read, 'HSTS_MAX_AGE', 31_536_000, 0, 63_072_000),
-    mqttUsersNeedTls:
-      readChoice(read, 'MQTT_USER_TLS', ['required', 'optional'], hasTls ? 'required' : 'optional') === 'required',
-  };
-  // Otherwise who controls the network of a page's user gets the credentials that the page holds.
-  if (hasTls) for (const origin of listening.corsOrigins) refuseClearUrl('CORS_ORIGINS', origin);
-  if (listening.mqttPort !== 0 && listening.mqttPort === listening.port) {
-    throw new ConfigError('MQTT_PORT', 'must differ from PORT');
-  }
-  if (tlsPort !== null && tlsPort !== 0 && (tlsPort === listening.port || tlsPort === listening.mqttPort)) {
-    throw new ConfigError('MQTT_TLS_PORT', 'must differ from PORT and MQTT_PORT');
-  }
-  if (isWildcard(address)) {
-    if (listening.publicUrl === null) throw new ConfigError('PUBLIC_URL', 'is required when HOST is a wildcard');
-    if (listening.mqttPublicUrl === null) {
-      throw new ConfigError('MQTT_PUBLIC_URL', 'is required when HOST is a wildcard');
-    }
-  }
-  return listening;
-}
-
 function readNode(read: ReadSetting): Config['node'] {
   const address = readAddress(read, 'NODE_ADDRESS');
   if (address === null) return null;
   if (read('DATABASE_URL') === null) throw new ConfigError('NODE_ADDRESS', 'needs DATABASE_URL');
   const colon = address.lastIndexOf(':');
   return { host: address.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(address.slice(colon + 1)) };
-}
-
-function readTls(read: ReadSetting): { cert: string; key: string } | null {
-  const certFile = read('TLS_CERT');
-  const keyFile = read('TLS_KEY');
-  if (certFile === null && keyFile === null) return null;
-  if (certFile === null) throw new ConfigError('TLS_CERT', 'is required with TLS_KEY');
-  if (keyFile === null) throw new ConfigError('TLS_KEY', 'is required with TLS_CERT');
-  const cert = pem('TLS_CERT', certFile);
-  const key = pem('TLS_KEY', keyFile);
-  try {
-    createSecureContext({ cert });
-  } catch {
-    throw new ConfigError('TLS_CERT', 'must be a file with a PEM certificate');
-  }
-  try {
-    createSecureContext({ cert, key });
-  } catch {
-    throw new ConfigError('TLS_KEY', 'must be a file with the PEM private key of TLS_CERT');
-  }
-  return { cert, key };
-}
-
-function pem(name: 'TLS_CERT' | 'TLS_KEY', path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch {
-    throw new ConfigError(name, 'must be the path of a file that can be read');
-  }
 }
 
 function readArtifactStore(read: ReadSetting, databaseUrl: string | null): Config['artifactStore'] {
@@ -305,64 +222,6 @@ function readRowSecurity(read: ReadSetting, databaseUrl: string | null): Config[
     throw new ConfigError('ROW_SECURITY', 'needs DATABASE_URL to be required');
   }
   return rowSecurity;
-}
-
-const oidcSettings = [
-  'OIDC_AUDIENCE',
-  'OIDC_JWKS_URI',
-  'OIDC_CLIENT_ID',
-  'OIDC_PLATFORM_CLAIM',
-  'OIDC_SCOPE',
-  'OIDC_SCOPE_PREFIX',
-] as const;
-
-function readOidc(read: ReadSetting): Oidc | null {
-  const issuer = readPublicUrl(read, 'OIDC_ISSUER', ['https', 'http']);
-  refuseClearUrl('OIDC_ISSUER', issuer);
-  const audience = read('OIDC_AUDIENCE');
-  const id = read('OIDC_CLIENT_ID');
-  const secret = read('OIDC_CLIENT_SECRET');
-  const jwksUri = readServerUrl(read, 'OIDC_JWKS_URI', ['https', 'http']);
-  refuseClearUrl('OIDC_JWKS_URI', jwksUri);
-  const claim = read('OIDC_PLATFORM_CLAIM');
-  if (issuer === null) {
-    const alone = oidcSettings.find((name) => read(name) !== null);
-    if (alone !== undefined) throw new ConfigError(alone, 'needs OIDC_ISSUER');
-  }
-  if (secret !== null && id === null) throw new ConfigError('OIDC_CLIENT_SECRET', 'needs OIDC_CLIENT_ID');
-  if (issuer === null) return null;
-  if (audience === null) throw new ConfigError('OIDC_AUDIENCE', 'is required with OIDC_ISSUER');
-  // The claim name may be a URL, so the last colon separates the value.
-  const separator = claim?.lastIndexOf(':') ?? -1;
-  if (claim !== null && (separator < 1 || separator === claim.length - 1)) {
-    throw new ConfigError('OIDC_PLATFORM_CLAIM', 'must be name:value');
-  }
-  return {
-    // Issuers are compared byte by byte, including a trailing slash.
-    issuer: read('OIDC_ISSUER') ?? issuer,
-    audience,
-    jwksUri,
-    client: id === null ? null : { id, secret },
-    scopeClaim: {
-      required: readChoice(read, 'OIDC_SCOPE', ['optional', 'required'], 'optional') === 'required',
-      prefix: readScopePrefix(read),
-    },
-    platformClaim: claim === null ? null : { name: claim.slice(0, separator), value: claim.slice(separator + 1) },
-  };
-}
-
-/** Only characters of a scope (RFC 6749 §3.3): another one could never match. */
-function readScopePrefix(read: ReadSetting): string {
-  const prefix = read('OIDC_SCOPE_PREFIX') ?? '';
-  if (/^[\x21\x23-\x5b\x5d-\x7e]*$/.test(prefix)) return prefix;
-  throw new ConfigError('OIDC_SCOPE_PREFIX', 'must have visible ASCII characters other than " and \\');
-}
-
-/** An attacker that can change the answers of the provider can sign in as anyone: without TLS it must be on this machine. */
-function refuseClearUrl(name: SettingName, url: string | null): void {
-  if (url !== null && /^http:/i.test(url) && !isLoopbackHost(new URL(url).hostname)) {
-    throw new ConfigError(name, 'must start with https://, except for a loopback address');
-  }
 }
 
 function readSidecar(read: ReadSetting): Config['sidecar'] {

@@ -1,4 +1,5 @@
 import { isIP, isIPv6 } from 'node:net';
+import { isLoopbackHost } from '../domain/loopback-host.ts';
 import type { SettingName } from './settings.ts';
 
 /** Environment variables, of the process or of a test. */
@@ -90,6 +91,13 @@ export function readPublicUrl(read: ReadSetting, name: SettingName, schemes: rea
     throw new ConfigError(name, 'must be a URL without user, query and fragment');
   }
   return text.replace(/\/+$/, '');
+}
+
+/** Throws `ConfigError` for a URL without TLS, unless it is on this machine. */
+export function refuseClearUrl(name: SettingName, url: string | null): void {
+  if (url !== null && /^http:/i.test(url) && !isLoopbackHost(new URL(url).hostname)) {
+    throw new ConfigError(name, 'must start with https://, except for a loopback address');
+  }
 }
 
 /** The URL of a server; it may contain a user and a password. */

@@ -1,4 +1,4 @@
-import type { Oidc } from '../config.ts';
+import type { Oidc } from '../config/oidc.ts';
 import { type Clock, referenceOf } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
 import type { Sealer } from '../domain/sealing.ts';
