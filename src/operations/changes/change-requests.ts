@@ -1,20 +1,18 @@
 import { z } from 'zod';
 import { EventFailed } from '../../actors/contract.ts';
 import { type ChangeRequest, changeStatusOf, isSameRequester } from '../../domain/change-request.ts';
-import { changeStatusSchema } from '../../domain/enum-schemas.ts';
 import { mayConfirm } from '../../domain/gateway.ts';
-import { iso } from '../../domain/iso-time.ts';
 import { type ConfirmationRules, isPerson, rulesSince } from '../../domain/policy.ts';
 import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
 import { jsonObject, reason } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
-import type { EpochMs, Json, JsonObject, Uuid } from '../../domain/values.ts';
+import type { Json, JsonObject, Uuid } from '../../domain/values.ts';
 import { usesAgentKey } from '../agent-keys.ts';
 import { auditDone, isAudited } from '../audit-recording.ts';
 import { callerRefusal } from '../caller-authorization.ts';
 import { type CommittedTenant, readTenant } from '../commands/gateway-facts.ts';
 import { flagRefusal } from '../flag-refusal.ts';
-import { cursorAfter, cursorsIn, idOf, isoTime, listCount, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { cursorAfter, cursorsIn, idOf, listCount, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import {
   type Answer,
   type Call,
@@ -24,72 +22,23 @@ import {
   type Services,
   tenantOf,
 } from '../operation.ts';
-import { keyNames, requestedWith, requestedWithOf } from '../requested-with.ts';
+import { keyNames } from '../requested-with.ts';
 import { requesterRefusal } from '../requester-authority.ts';
+import {
+  changeRequestEntry,
+  changeRequestEntryOf,
+  changeRequestRecord,
+  changeRequestRecordOf,
+} from './change-request-view.ts';
 import {
   type ConfirmableOperation,
   confirmableNeeds,
   confirmableOperations,
   mayReadChange,
 } from './confirmable-operations.ts';
-import {
-  changeDigest,
-  changeDryRun,
-  changeEffect,
-  changeReason,
-  confirmationResponse,
-  hashChangeToken,
-  stillWaits,
-} from './confirmed-change.ts';
+import { changeDigest, changeDryRun, confirmationResponse, hashChangeToken, stillWaits } from './confirmed-change.ts';
 
 // The change requests of a tenant: lists, confirms and refuses them.
-
-const entryFields = {
-  id: uuid,
-  operation: z.string().meta({ description: 'Name of the operation that was requested' }),
-  subject: z.string().meta({ description: 'Subject of the change, such as `device:<id>`' }),
-  status: changeStatusSchema,
-  reason: z.string().meta({ description: 'Why a confirmation is required' }),
-  weaker: z.array(z.string()).meta({
-    description: 'One sentence for each rule that gets weaker, or for each effect of a critical change',
-  }),
-  digest: z.string().meta({ description: 'SHA-256 of the change, as in the journal of its subject' }),
-  requested_by: z.string().meta({ description: 'The id of the requesting user' }),
-  requested_with: requestedWith,
-  requested_at: isoTime,
-  expires_at: isoTime,
-  decided_by: z.string().nullable().meta({ description: 'The id of the user who confirmed or refused it' }),
-  decided_at: isoTime.nullable(),
-  refusal_reason: z.string().nullable().meta({ description: 'Why it was refused, or what replaced it' }),
-};
-const changeRequestEntry = z.object(entryFields).meta({ id: 'ChangeRequest' });
-const changeRequestRecord = z
-  .object({
-    ...entryFields,
-    input: jsonObject.meta({ description: 'The input of the operation' }),
-    preview: changeEffect,
-  })
-  .meta({ id: 'ChangeRequestDetails' });
-
-/** The names of API keys, by prefix. */
-type KeyNames = ReadonlyMap<string, string>;
-
-function entryOf(request: ChangeRequest, now: EpochMs, names: KeyNames): z.infer<typeof changeRequestEntry> {
-  const { id, operation, subject, preview, digest, requestedBy, createdAt, expiresAt, decidedBy, decidedAt } = request;
-  return {
-    ...{ id, operation, subject, status: changeStatusOf(request, now), reason: changeReason(request) },
-    ...{ weaker: preview.weaker, digest, requested_by: requestedBy.id, requested_at: iso(createdAt) },
-    requested_with: requestedWithOf(requestedBy, names),
-    ...{ expires_at: iso(expiresAt), decided_by: decidedBy?.id ?? null },
-    ...{ decided_at: decidedAt === null ? null : iso(decidedAt), refusal_reason: request.reason },
-  };
-}
-
-const recordOf = (request: ChangeRequest, now: EpochMs, names: KeyNames): z.infer<typeof changeRequestRecord> => ({
-  ...entryOf(request, now, names),
-  input: request.input,
-  preview: request.preview as z.infer<typeof changeEffect>,
-});
 
 export const listChangeRequests = operation({
   name: 'listChangeRequests',
@@ -120,7 +69,7 @@ export const listChangeRequests = operation({
     );
     const changes = page.items
       .filter((one) => mayReadChange(one, caller.scopes))
-      .map((one) => entryOf(withDeadline(tenant, one), now, names))
+      .map((one) => changeRequestEntryOf(withDeadline(tenant, one), now, names))
       .filter(({ status }) => !waiting || status === 'awaiting_confirmation');
     return done({
       body: { changes, count: await page.count(), next_cursor: cursorAfter(listing, page) },
@@ -149,7 +98,7 @@ export const getChangeRequest = operation({
     if (!mayReadChange(found.value, caller.scopes)) return notFound('change');
     const request = withDeadline(await readTenant(services, caller), found.value);
     const names = await keyNames(services, [request.requestedBy]);
-    return done({ body: { change: recordOf(request, services.clock.now(), names) } });
+    return done({ body: { change: changeRequestRecordOf(request, services.clock.now(), names) } });
   },
 });
 
