@@ -1,3 +1,4 @@
+import { deepStrictEqual } from 'node:assert';
 import type { GatewayFacts } from '../../src/domain/gateway.ts';
 import type { Capability, Manifest } from '../../src/domain/manifest.ts';
 import { DEFAULT_POLICY, rulesSince } from '../../src/domain/policy.ts';
@@ -114,6 +115,20 @@ export function registered(more: Partial<Of<'register'>> = {}): Driven<DeviceCon
   const driven = blankDevice();
   driven.send(register(more));
   return driven;
+}
+
+/** Online, with sequence number 1 used and `{on: true}` reported. */
+export function online(): Driven<DeviceContext, DeviceEvent> {
+  const driven = registered();
+  driven.send(report(1, { on: true }));
+  return driven;
+}
+
+/** The refusal of an event, which changes nothing else. */
+export function refusalOf(driven: Driven<DeviceContext, DeviceEvent>, event: DeviceEvent): { code: string } {
+  const step = driven.send(event);
+  deepStrictEqual([step.same, step.timers, typesOf(step.outputs)], [true, [], ['refused']]);
+  return (step.outputs[0] as { refusal: { code: string } }).refusal;
 }
 
 export const dimmer = capability('set_brightness', {
