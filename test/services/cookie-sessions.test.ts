@@ -2,8 +2,8 @@ import { v7 } from 'uuid';
 import { expect, it } from 'vitest';
 import { makeCookieSessions } from '../../src/services/cookie-sessions.ts';
 import type { SealedCache } from '../../src/services/sealed-cache.ts';
-import { MemoryCache } from '../../src/store/cache/memory-cache.ts';
 import { testClock } from '../support/clock.ts';
+import { MemoryCache } from '../support/memory-cache.ts';
 
 it('a session that is closed while it is read has ended', async () => {
   const clock = testClock(1_000_000);

@@ -2,8 +2,8 @@ import { createHash, hash, randomBytes } from 'node:crypto';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { done, refuse } from '../../src/domain/refusals.ts';
 import { type Grant, Handshakes, userCodeOf } from '../../src/services/handshakes.ts';
-import { MemoryCache } from '../../src/store/cache/memory-cache.ts';
 import { type TestClock, testClock } from '../support/clock.ts';
+import { MemoryCache } from '../support/memory-cache.ts';
 
 const GRANT: Grant = {
   userId: '0195d9a2-7f00-7000-8000-000000000005',

@@ -5,8 +5,8 @@ import { type Invalidation, openInvalidationBus } from '../../src/services/inval
 import { StoreLiveness } from '../../src/services/store-liveness.ts';
 import { loadRevocations } from '../../src/services/tokens.ts';
 import { UserCache } from '../../src/services/user-cache.ts';
-import { MemoryCache } from '../../src/store/cache/memory-cache.ts';
 import { testClock } from '../support/clock.ts';
+import { MemoryCache } from '../support/memory-cache.ts';
 import { MemoryStore } from '../support/memory-store.ts';
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { makeSealer } from '../../src/domain/sealing.ts';
 import { makeSealedCache, type SealedCache } from '../../src/services/sealed-cache.ts';
-import { MemoryCache } from '../../src/store/cache/memory-cache.ts';
 import { testClock } from '../support/clock.ts';
+import { MemoryCache } from '../support/memory-cache.ts';
 
 let cache: MemoryCache;
 let sealedCache: SealedCache;

@@ -2,12 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, describe, expect, inject, it } from 'vitest';
 import { systemClock } from '../../src/domain/clock.ts';
 import { unlimitedLease } from '../../src/domain/lease.ts';
-import { MemoryCache } from '../../src/store/cache/memory-cache.ts';
 import type { CacheDatabase } from '../../src/store/cache/postgres-cache.ts';
 import type { Cache } from '../../src/store/contract.ts';
 import { openCache } from '../../src/store/open.ts';
 import { connectPostgres } from '../../src/store/postgres/connect.ts';
 import { eventually } from '../support/clock.ts';
+import { MemoryCache } from '../support/memory-cache.ts';
 import { type FreshDatabase, freshDatabase, openSharedPglite } from '../support/store.ts';
 
 const redisUrl = inject('redisUrl');

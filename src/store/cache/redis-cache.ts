@@ -4,7 +4,7 @@ import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Lease } from '../../domain/lease.ts';
 import type { Cache } from '../contract.ts';
 import { ChannelSubscriptions } from './channel-subscriptions.ts';
-import { MemoryCache } from './memory-cache.ts';
+import { MemoryCacheEntries } from './memory-cache-entries.ts';
 import { connectRedis, PREFIX } from './redis-connection.ts';
 
 const PROBE_MS = 250;
@@ -25,7 +25,7 @@ const MANY_BEHIND = 1_000;
 export class RedisCache implements Cache {
   readonly #commands: Redis;
   readonly #subscriber: Redis;
-  readonly #local = new MemoryCache(monotonic);
+  readonly #local = new MemoryCacheEntries(monotonic);
   /**
    * Keys that were changed while Redis was unavailable, with the monotonic time from which Redis has no entry for them.
    */
@@ -153,7 +153,7 @@ export class RedisCache implements Cache {
     this.#commands.disconnect();
     this.#subscriber.disconnect();
     this.#subscriptions.clear();
-    await this.#local.close();
+    this.#local.clear();
   }
 
   /** Fails while Redis is unavailable; repeated when the connection is ready. */

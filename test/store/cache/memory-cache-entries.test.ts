@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryCache } from '../../../src/store/cache/memory-cache.ts';
+import { MemoryCacheEntries } from '../../../src/store/cache/memory-cache-entries.ts';
 import { testClock } from '../../support/clock.ts';
 
 describe('a cache in memory', () => {
   it('keeps an entry until just before its expiry by the given clock', async () => {
     const clock = testClock();
-    const cache = new MemoryCache(clock);
+    const cache = new MemoryCacheEntries(clock);
     await cache.set('key', 'one', 600_000);
     clock.advance(599_999);
     expect(await cache.get('key')).toBe('one');
@@ -18,7 +18,7 @@ describe('a cache in memory', () => {
   });
 
   it('evicts the least recently used entry of one kind, and none of another', async () => {
-    const cache = new MemoryCache(testClock(), { maxEntries: 2 });
+    const cache = new MemoryCacheEntries(testClock(), { maxEntries: 2 });
     for (const key of ['session:1', 'handshake:1', 'handshake:2', 'handshake:3']) await cache.set(key, 'x', 1_000);
     expect([...cache.keys()]).toEqual(expect.arrayContaining(['session:1', 'handshake:2', 'handshake:3']));
     expect(cache.sizes().cache_entries).toBe(3);

@@ -1,10 +1,9 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../domain/clock.ts';
-import type { CollectionSizes } from '../../domain/collection-sizes.ts';
+import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import { entriesAtMost } from '../../domain/lru-bound.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import type { Cache } from '../contract.ts';
-import { ChannelSubscriptions } from './channel-subscriptions.ts';
 
 interface Entry {
   value: string;
@@ -16,14 +15,12 @@ interface Entry {
 const MAX_ENTRIES = 200_000;
 
 /**
- * Cache of this process only: the local copy of `RedisCache`, and the cache of tests. Each kind of key, the text before
- * the first colon, has its own bound: entries that anyone can create, such as those of command-line sign-ins, evict no
- * sessions.
+ * Cache entries in the memory of this process: the local copy of `RedisCache`. Each kind of key, the text before the first
+ * colon, has its own bound: entries that anyone can create, such as those of command-line sign-ins, evict no sessions.
  */
-export class MemoryCache implements Cache {
+export class MemoryCacheEntries implements Pick<Cache, 'get' | 'set' | 'add' | 'take' | 'delete'>, SizeReporter {
   readonly #entries = new Map<string, LRUCache<string, Entry>>();
   readonly #maxEntries: number;
-  readonly #subscriptions = new ChannelSubscriptions();
   readonly #clock: Clock;
 
   /** `maxEntries`: of each kind. */
@@ -67,31 +64,13 @@ export class MemoryCache implements Cache {
     return [...this.#entries.values()].flatMap((entries) => [...entries.keys()]);
   }
 
-  async publish(channel: string, message: string): Promise<void> {
-    this.#subscriptions.deliver(channel, message);
-  }
-
-  async subscribe(channel: string, listener: (message: string) => void): Promise<() => Promise<void>> {
-    const unsubscribe = this.#subscriptions.add(channel, listener);
-    return async () => unsubscribe();
-  }
-
   sizes(): CollectionSizes {
     const entries = [...this.#entries.values()].reduce((sum, { size }) => sum + size, 0);
-    return { cache_entries: entries, ...this.#subscriptions.sizes() };
+    return { cache_entries: entries };
   }
 
-  healthy(): boolean {
-    return true;
-  }
-
-  isComplete(): boolean {
-    return true;
-  }
-
-  async close(): Promise<void> {
+  clear(): void {
     this.#entries.clear();
-    this.#subscriptions.clear();
   }
 
   #liveEntry(key: string): Entry | null {
