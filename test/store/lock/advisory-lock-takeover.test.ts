@@ -221,23 +221,55 @@ describe.runIf(serverUrl)('a renewal', () => {
     const proxy = await startTcpProxy(serverUrl ?? '');
     closing.push(() => proxy.close());
     const time = { now: 0 };
-    const lock = lockOf(proxy.proxiedUrl(await database()), { monotonic: () => time.now, timing: { renew: 20 } });
+    // The time limits of statements and connections must not end the lease earlier.
+    vi.useFakeTimers({
+      shouldAdvanceTime: true,
+      toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'],
+    });
+    closing.push(() => vi.useRealTimers());
+    const timing = { renew: 20, lease: 30_000 };
+    const lock = lockOf(proxy.proxiedUrl(await database()), { monotonic: () => time.now, timing });
     const lost = vi.fn();
     const samples: number[] = [];
     lock.onLost(lost);
     lock.onRenewed(({ sentAt }) => samples.push(sentAt));
     await lock.acquire(never);
-    // The server does not respond for seven seconds, and continues.
+    // The server does not respond for 20 seconds, and continues.
     proxy.hold();
-    time.now = 7_000;
+    await eventually(() => proxy.blocked() > 0);
+    time.now = 20_000;
+    await vi.advanceTimersByTimeAsync(20_000);
     expect(lock.lease.valid()).toBe(true);
+    expect(lost).not.toHaveBeenCalled();
     proxy.restore();
-    await eventually(() => samples.at(-1) === 7_000);
-    time.now = 16_999;
+    await eventually(() => samples.at(-1) === 20_000);
+    time.now = 49_999;
     expect(lock.lease.valid()).toBe(true);
     proxy.hold();
-    time.now = 40_000;
+    time.now = 70_000;
     expect(lock.lease.valid()).toBe(false);
+    await eventually(() => lost.mock.calls.length === 1);
+  });
+
+  it('that is answered late extends the lease from when it was sent', async () => {
+    const proxy = await startTcpProxy(serverUrl ?? '');
+    closing.push(() => proxy.close());
+    const time = { now: 0 };
+    const lock = lockOf(proxy.proxiedUrl(await database()), { monotonic: () => time.now, timing: { renew: 20 } });
+    const lost = vi.fn();
+    lock.onLost(lost);
+    await lock.acquire(never);
+    proxy.hold();
+    await eventually(() => proxy.blocked() > 0);
+    time.now = 9_999;
+    const valid: boolean[] = [];
+    lock.onRenewed(() => {
+      time.now = 10_000;
+      valid.push(lock.lease.valid());
+    });
+    proxy.restore();
+    await eventually(() => valid.length > 0);
+    expect(valid).toEqual([false]);
     await eventually(() => lost.mock.calls.length === 1);
   });
 });
