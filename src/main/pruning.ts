@@ -40,6 +40,7 @@ export class Pruning {
     this.#steadySince = elapsedOf(parts.clock);
     this.#offset = parts.clock.now() - this.#steadySince;
     this.#timer = setInterval(() => this.#check(), CHECK_MS).unref();
+    this.#begin();
     this.#removeOrphans();
   }
 
@@ -73,6 +74,14 @@ export class Pruning {
     if (this.#suspended) return;
     await retention.prune(now, this.#retentionDays, PRUNE_BATCH);
     await this.#parts.dropHistory(now);
+  }
+
+  /** A database that was not pruned yet shows at its next start whether the clock is ahead. */
+  #begin(): void {
+    const { store, log } = this.#parts;
+    store.retention.begin(this.#pruneTime()).catch((error) => {
+      log.warn({ err: error }, 'the start was not recorded for pruning');
+    });
   }
 
   #removeOrphans(): void {

@@ -22,6 +22,7 @@ function pruning(
   { prunedAt = null as number | null | (() => number | null) } = {},
 ) {
   const warnings: string[] = [];
+  const begun: number[] = [];
   const removeOrphans = vi.fn(async () => {});
   const state = { trusted: true, leader: true, correction: 0, stepped: 0 };
   const elapsed = () => performance.now();
@@ -32,6 +33,7 @@ function pruning(
       store: {
         retention: {
           prune: vi.fn(prune) as never,
+          begin: async (now) => void begun.push(now),
           lastPrunedAt: async () => (typeof prunedAt === 'function' ? prunedAt() : prunedAt),
         },
       },
@@ -43,7 +45,7 @@ function pruning(
       isLeader: () => state.leader,
     },
   );
-  return { pruning: running, removeOrphans, warnings, state };
+  return { pruning: running, removeOrphans, warnings, begun, state };
 }
 
 it('runs a minute after the start, and then every hour', async () => {
@@ -111,6 +113,19 @@ it('waits for 24 hours of running if the last run was longer ago, or the clock i
   await vi.advanceTimersByTimeAsync(2 * HOUR);
   expect(prune.mock.calls.length).toBeGreaterThan(0);
   expect(kept.suspended()).toBe(false);
+});
+
+it('waits for 24 hours after a start with a clock that is ahead, if only the start before was recorded', async () => {
+  const prune = vi.fn(async () => {});
+  const first = pruning(prune);
+  await vi.advanceTimersByTimeAsync(MINUTE / 2);
+  first.pruning.stop();
+  expect(first.begun).toEqual([NOW + performance.now() - MINUTE / 2]);
+  const second = pruning(prune, { prunedAt: first.begun[0] as number });
+  second.state.stepped = 400 * DAY;
+  await vi.advanceTimersByTimeAsync(HOUR);
+  expect(prune).not.toHaveBeenCalled();
+  expect(second.pruning.suspended()).toBe(true);
 });
 
 it('waits for 24 hours after a step of more than a week, for any uptime', async () => {

@@ -6,6 +6,8 @@ export interface RetentionStore {
    * keep those of others: its error is thrown at the end.
    */
   prune(now: EpochMs, days: { commands: number; journal: number }, batch: number): Promise<number>;
-  /** The `now` of the last completed pruning; null if there was none. */
+  /** Records `now` as the time of the last pruning if there was none. */
+  begin(now: EpochMs): Promise<void>;
+  /** The `now` of the last completed pruning, or of the first `begin`; null before that. */
   lastPrunedAt(): Promise<EpochMs | null>;
 }

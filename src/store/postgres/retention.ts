@@ -212,6 +212,14 @@ export const retentionStore = (database: Database): RetentionStore => ({
     return deleted;
   },
 
+  async begin(now) {
+    await database.write({
+      name: 'pruning_since',
+      text: 'insert into pruning (last_at) values ($1) on conflict (one) do nothing returning 1 as stored',
+      values: [now],
+    });
+  },
+
   async lastPrunedAt() {
     const [row] = await database.read<{ last_at: EpochMs }>({ name: 'pruned_at', text: 'select last_at from pruning' });
     return row?.last_at ?? null;

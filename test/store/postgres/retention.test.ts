@@ -23,6 +23,20 @@ const caOf = (): DeviceCa => ({
   ...{ createdBy: newId(), createdAt: 10 },
 });
 
+eachStore('the time of the last pruning', (backend) => {
+  it('is that of the first start until a pruning has ended', async () => {
+    const { retention } = backend().store;
+    expect(await retention.lastPrunedAt()).toBeNull();
+    for (const now of [5, 7]) await retention.begin(now);
+    expect(await retention.lastPrunedAt()).toBe(5);
+    for (const now of [NOW, NOW - DAY]) {
+      await retention.prune(now, days, 500);
+      await retention.begin(9);
+      expect(await retention.lastPrunedAt()).toBe(now);
+    }
+  });
+});
+
 eachStore('retention', (backend) => {
   const commitAll = (...actors: ReturnType<typeof commandCommit>[]) => backend().store.actors.commit(actors);
   const left = async (kind: 'command' | 'device', ids: string[]) =>

@@ -42,12 +42,4 @@ eachStore('sign-ins', (backend) => {
     await retention.prune(now, days, 2);
     expect(await sessionTokens.markUsed([kept, ...gone])).toEqual(new Set(gone.map(nameOf)));
   });
-
-  it('stores when it pruned', async () => {
-    const { retention } = backend().store;
-    for (const now of [Date.now(), Date.now() - HOUR]) {
-      await retention.prune(now, days, 500);
-      expect(await retention.lastPrunedAt()).toBe(now);
-    }
-  });
 });

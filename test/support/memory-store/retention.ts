@@ -130,5 +130,10 @@ export const retentionStore = (session: Session): RetentionStore => ({
     return total;
   },
 
+  begin: (now) =>
+    session.write('retention.begin', [now], (tables, now) => {
+      if (!tables.pruning.has('last')) tables.pruning.set('last', now);
+    }),
+
   lastPrunedAt: () => session.read('retention.prunedAt', [], (tables) => tables.pruning.get('last') ?? null),
 });
