@@ -242,7 +242,7 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
     output: 'plan.changed',
     about: 'plan',
     type: 'plan_update',
-    description: 'The status of a plan changed, or with a step_id that of one of its steps.',
+    description: 'The status of a plan changed, or that of one of its steps if step_id is set.',
     fields: { plan_id: id, status: { type: 'string', enum: planStatuses }, timestamp: time },
     optional: { step_id: { type: 'string' }, step_status: { type: 'string', enum: stepStatuses } },
     deviceOf: () => null,
