@@ -9,7 +9,7 @@ import { makeCookies } from '../../../src/edges/shared/cookies.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { eventually } from '../../support/clock.ts';
 import { startHttpService } from '../../support/http-service.ts';
-import { namedHints, type TestNode } from './nodes.ts';
+import { impatient, namedHints, type TestNode } from './nodes.ts';
 import { WebSocketNodes } from './web-socket-nodes.ts';
 
 /** A WebSocket at the GraphQL edge of a node. */
@@ -166,7 +166,7 @@ describe('a GraphQL connection', () => {
     ['has an owner that cannot be reached', () => nodes.there.edge.abort()],
   ])('whose tenant %s is closed with the advice to try again', async (_, arrange) => {
     arrange();
-    const { ws, closed } = await open();
+    const { ws, closed } = await open(await nodes.start(impatient));
     ws.send(init());
     expect((await closed)[0]).toBe(1_013);
   });
@@ -195,9 +195,8 @@ describe('a GraphQL connection', () => {
     ['cannot be reached', () => nodes.there.edge.abort()],
     ['ends during the handshake', breaking],
   ])('whose owner %s waits for the node that takes over', async (_, arrange) => {
-    const patient = await nodes.start({ limits: { retryMs: 8_000 } });
     await arrange();
-    const { ws } = await open(patient);
+    const { ws } = await open();
     ws.send(init());
     ws.send('{"type":"subscribe"}');
     await eventually(() => nodes.cluster.owners.refreshes > 1);

@@ -7,7 +7,7 @@ import { shardOf } from '../../../src/domain/shards.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { eventually } from '../../support/clock.ts';
 import { linkTls, startListener } from './links.ts';
-import { call, namedHints, type TestNode } from './nodes.ts';
+import { call, impatient, namedHints, type TestNode } from './nodes.ts';
 import { ServingNodes } from './serving-nodes.ts';
 
 const nodes = new ServingNodes();
@@ -186,6 +186,7 @@ describe('a node that is no longer the owner', () => {
         },
         refresh: async () => {},
       },
+      ...impatient,
     });
     const { status, body } = await call(outdated.port, '/', { headers: nodes.tenant() });
     expect([status, JSON.parse(body).code]).toEqual([503, 'OVERLOADED']);
@@ -213,9 +214,8 @@ describe('an owner that cannot be reached', () => {
     ['without a body', { method: 'DELETE', body: '' }],
     ['with a body of any length', { method: 'POST', body: large }],
   ])('is waited for: a request %s is answered by the node that takes over', async (_, options) => {
-    const patient = await nodes.start({ limits: { retryMs: 8_000 } });
     nodes.there.edge.abort();
-    const sent = nodes.send(options, '/', patient);
+    const sent = send(options, '/');
     await eventually(() => nodes.cluster.owners.refreshes > 1);
     const heir = await nodes.start();
     nodes.cluster.owners.give(nodes.cluster.shard, heir.id);
@@ -225,23 +225,21 @@ describe('an owner that cannot be reached', () => {
   });
 
   it('is waited for: a request is answered by the node where it arrived, when that one takes over', async () => {
-    const patient = await nodes.start({ limits: { retryMs: 8_000 } });
     nodes.there.edge.abort();
-    const sent = nodes.send({ method: 'POST', body: large }, '/', patient);
+    const sent = send({ method: 'POST', body: large }, '/');
     await eventually(() => nodes.cluster.owners.refreshes > 1);
-    nodes.cluster.owners.give(nodes.cluster.shard, patient.id);
-    expect(JSON.parse((await sent).body)).toMatchObject({ node: patient.id, body: large, address: '127.0.0.1' });
+    nodes.cluster.owners.give(nodes.cluster.shard, nodes.here.id);
+    expect(JSON.parse((await sent).body)).toMatchObject({ node: nodes.here.id, body: large, address: '127.0.0.1' });
   });
 
   it('is not tried again for a client that has gone', async () => {
-    const patient = await nodes.start({ limits: { retryMs: 8_000 } });
     nodes.there.edge.abort();
-    const socket = connect(patient.port, '127.0.0.1');
+    const socket = connect(nodes.here.port, '127.0.0.1');
     socket.write(`GET / HTTP/1.1\r\nHost: x\r\nX-Tenant: ${nodes.cluster.tenantId}\r\n\r\n`);
     await eventually(() => nodes.cluster.owners.refreshes > 0);
-    expect(patient.edge.sizes().cluster_forwarding).toBe(1);
+    expect(nodes.here.edge.sizes().cluster_forwarding).toBe(1);
     socket.destroy();
-    await eventually(() => patient.edge.sizes().cluster_forwarding === 0);
+    await eventually(() => nodes.here.edge.sizes().cluster_forwarding === 0);
   });
 });
 
@@ -258,7 +256,7 @@ describe('a node that stops', () => {
     expect((await sent).body).toBe('done');
     await closing;
     await eventually(() => nodes.here.edge.sizes().cluster_dialled_links === 0);
-    expect(await send()).toMatchObject({ status: 503 });
+    expect(await send({}, '/', await nodes.start(impatient))).toMatchObject({ status: 503 });
   });
 
   it('finishes requests that are with other nodes, and closes the clients’ connections', async () => {

@@ -11,7 +11,7 @@ import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { eventually } from '../../support/clock.ts';
 import { connack, Device, packets } from '../mqtt/client.ts';
 import { EdgeHarness, type OpenMqttEdge, type TestDevice } from '../mqtt/edge-harness.ts';
-import { namedHints, TestCluster, type TestNode } from './nodes.ts';
+import { impatient, namedHints, TestCluster, type TestNode } from './nodes.ts';
 
 let cluster: TestCluster;
 const cleanup: (() => unknown)[] = [];
@@ -163,17 +163,16 @@ describe('a connection', () => {
     ['has an owner that cannot be reached', () => there.edge.abort()],
   ])('whose tenant %s gets a CONNACK with return code 3', async (_, arrange) => {
     arrange();
-    const { received, closed, socket } = dial(signIn());
+    const { received, closed, socket } = dial(signIn(), await listen(await start(impatient)));
     await closed;
     expect([received().toString('hex'), accepted.length]).toEqual([UNAVAILABLE, 0]);
     socket.destroy();
   });
 
   it('whose owner cannot be reached waits for the node that takes over', async () => {
-    const patient = await start({ limits: { retryMs: 8_000 } });
     there.edge.abort();
     const bytes = signIn();
-    dial(bytes, await listen(patient));
+    dial(bytes);
     await eventually(() => cluster.owners.refreshes > 1);
     const heir = await start();
     cluster.owners.give(cluster.shard, heir.id);

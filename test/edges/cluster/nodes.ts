@@ -48,6 +48,9 @@ export const namedHints: Pick<TenantHints, 'ofRequest' | 'ofUpgrade' | 'ofCreden
   ofCredential: (credential): TenantHint => /^tenant (.*)$/.exec(credential)?.[1] ?? null,
 };
 
+/** Options of a node that soon refuses a tenant that stays unavailable. */
+export const impatient = { limits: { retryMs: 100 } };
+
 /** Nodes of one deployment, closed together. */
 export class TestCluster {
   readonly owners = new Owners();
@@ -72,8 +75,8 @@ export class TestCluster {
         hints: namedHints as TenantHints,
         newId: () => v7(),
         log: silentLog,
-        // Short, so that a tenant that stays unavailable is refused soon.
-        limits: { retryMs: 100 },
+        // Long, so that a first attempt that takes long is followed by another one.
+        limits: { retryMs: 8_000 },
       },
       ...{ lease: { valid: () => true }, draining: () => node.draining, mqttLimits, graphqlLimits },
       ...more,

@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { eventLoopTurns, eventually } from '../../support/clock.ts';
 import { slow } from '../../support/slow.ts';
-import { call, textOf } from './nodes.ts';
+import { call, impatient, textOf } from './nodes.ts';
 import { echo, ServingNodes } from './serving-nodes.ts';
 
 const nodes = new ServingNodes();
@@ -288,11 +288,11 @@ describe('a connection that breaks', () => {
   });
 
   it('with the node is 503, and the new owner is found', async () => {
-    await send();
+    const other = await nodes.start(impatient);
+    await send({}, '/', other);
     nodes.there.edge.abort();
-    nodes.cluster.owners.freeze(nodes.here.id);
-    await eventually(() => nodes.here.edge.sizes().cluster_dialled_links === 0);
-    expect((await send({ method: 'POST', body: 'x' })).status).toBe(503);
+    await eventually(() => other.edge.sizes().cluster_dialled_links === 0);
+    expect((await send({ method: 'POST', body: 'x' }, '/', other)).status).toBe(503);
     const heir = await nodes.start();
     nodes.cluster.owners.freeze(nodes.here.id);
     nodes.cluster.owners.give(nodes.cluster.shard, heir.id);

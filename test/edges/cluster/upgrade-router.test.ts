@@ -8,7 +8,7 @@ import { refuseUpgrade } from '../../../src/edges/shared/upgrade.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { eventually } from '../../support/clock.ts';
 import { linkTls } from './links.ts';
-import { namedHints, type TestNode } from './nodes.ts';
+import { impatient, namedHints, type TestNode } from './nodes.ts';
 import { WebSocketNodes } from './web-socket-nodes.ts';
 
 /** A WebSocket at the edge of a node. */
@@ -100,7 +100,7 @@ describe('an upgrade', () => {
     expect(await statusOf()).toEqual([503, 'OVERLOADED']);
     nodes.cluster.owners.give(nodes.cluster.shard, nodes.there.id);
     nodes.there.edge.abort();
-    expect(await statusOf()).toEqual([503, 'OVERLOADED']);
+    expect(await statusOf(path(), await nodes.start(impatient))).toEqual([503, 'OVERLOADED']);
     const fails = () => Promise.reject(new StoreUnavailable('away'));
     const other = await nodes.start({ hints: { ...namedHints, ofUpgrade: fails } as never });
     expect(await statusOf(path(), other)).toEqual([503, 'STORE_UNAVAILABLE']);
@@ -119,9 +119,8 @@ describe('an upgrade', () => {
   });
 
   it('whose owner cannot be reached waits for the node that takes over', async () => {
-    const patient = await nodes.start({ limits: { retryMs: 8_000 } });
     nodes.there.edge.abort();
-    const opening = open(path(), patient);
+    const opening = open();
     await eventually(() => nodes.cluster.owners.refreshes > 1);
     const heir = await nodes.start();
     nodes.cluster.owners.give(nodes.cluster.shard, heir.id);
