@@ -30,59 +30,59 @@ export interface RegisteringClient {
  * that it is bound to then. The certificate is verified, and its CA is active. An operation of the tenant's shard: throws
  * `NotOwner` if the shard leaves, because its new owner counts the devices of the CA as well.
  */
-export async function registerByCertificate(
+export function registerByCertificate(
   services: RegistrationServices,
   ca: DeviceCa,
   commonName: string,
   client: RegisteringClient,
 ): Promise<Outcome<Uuid>> {
-  const leave = services.actors.enter(ca.tenantId);
-  if (leave === null) throw new NotOwner();
-  try {
-    return await registerEntered(services, ca, commonName, client);
-  } finally {
-    leave();
-  }
+  // The number of devices is that of the CA, so its registrations run one at a time. Those that wait do not hold the shard.
+  return services.locks.exclusive(`ca:${ca.id}`, async () => {
+    const leave = services.actors.enter(ca.tenantId);
+    if (leave === null) throw new NotOwner();
+    try {
+      return await registerAlone(services, ca, commonName, client);
+    } finally {
+      leave();
+    }
+  });
 }
 
-function registerEntered(
+async function registerAlone(
   services: RegistrationServices,
   ca: DeviceCa,
   commonName: string,
   client: RegisteringClient,
 ): Promise<Outcome<Uuid>> {
-  const { flags, locks, store } = services;
-  // The number of devices is that of the CA, so its registrations run one at a time.
-  return locks.exclusive(`ca:${ca.id}`, async () => {
-    const bound = await store.deviceCas.subject(ca.id, commonName);
-    if (bound !== null) return done(bound.deviceId);
-    const current = await store.deviceCas.find(ca.tenantId, ca.id);
-    const rule = current?.status === 'active' ? current.registration : null;
-    if (rule === null) return refuse('FORBIDDEN', 'The CA registers no devices.');
-    const tenant = await services.actors.read<TenantContext>({ kind: 'tenant', id: ca.tenantId });
-    if (tenant?.snapshot.value !== 'active') return refuse('FORBIDDEN', 'The tenant is not active.');
-    if (await store.deviceCas.isUnbound(ca.id, commonName))
-      return refuse('FORBIDDEN', 'The common name was unbound from its device: bind it to one.');
-    const { maintenance_mode, registration_lock } = flags();
-    if (maintenance_mode || registration_lock) return refuse('REGISTRATION_LOCKED', 'No devices are registered now.');
-    // An invisible character would make it look like another device's.
-    if (!displayName.safeParse(commonName).success || /\p{Cf}/u.test(commonName))
-      return refuse('FORBIDDEN', 'The common name cannot be a name.');
-    if (rule.subjectPattern !== null && !matchesPattern(rule.subjectPattern, commonName))
-      return refuse('FORBIDDEN', 'The common name does not match the pattern of the rule.');
-    if ((await store.deviceCas.countRegistered(ca.id)) >= rule.maxDevices)
-      return refuse('QUOTA_REACHED', `The rule of the CA registers at most ${rule.maxDevices} devices.`);
-    return withPlacementLock(services, ca.tenantId, async () => {
-      const place = { home_id: rule.homeId, room_id: rule.roomId };
-      const placement = await resolvePlacement(services, ca.tenantId, place, { homeId: null, roomId: null });
-      if (!placement.ok) return placement;
-      const registerDevice = () => register(services, { ...ca, registration: rule }, commonName, client);
-      // The process may have ended between the registration and the binding: that device is in the quota already.
-      const isRegistered = (await services.actors.read<DeviceContext>(deviceRefOf(ca, commonName))) !== null;
-      if (isRegistered) return registerDevice();
-      const count = () => store.devices.count(ca.tenantId);
-      return withinQuota(services, ca.tenantId, 'devices', count, () => withinBetaLimit(services, registerDevice));
-    });
+  const { flags, store } = services;
+  const bound = await store.deviceCas.subject(ca.id, commonName);
+  if (bound !== null) return done(bound.deviceId);
+  const current = await store.deviceCas.find(ca.tenantId, ca.id);
+  const rule = current?.status === 'active' ? current.registration : null;
+  if (rule === null) return refuse('FORBIDDEN', 'The CA registers no devices.');
+  const tenant = await services.actors.read<TenantContext>({ kind: 'tenant', id: ca.tenantId });
+  if (tenant?.snapshot.value !== 'active') return refuse('FORBIDDEN', 'The tenant is not active.');
+  if (await store.deviceCas.isUnbound(ca.id, commonName))
+    return refuse('FORBIDDEN', 'The common name was unbound from its device: bind it to one.');
+  const { maintenance_mode, registration_lock } = flags();
+  if (maintenance_mode || registration_lock) return refuse('REGISTRATION_LOCKED', 'No devices are registered now.');
+  // An invisible character would make it look like another device's.
+  if (!displayName.safeParse(commonName).success || /\p{Cf}/u.test(commonName))
+    return refuse('FORBIDDEN', 'The common name cannot be a name.');
+  if (rule.subjectPattern !== null && !matchesPattern(rule.subjectPattern, commonName))
+    return refuse('FORBIDDEN', 'The common name does not match the pattern of the rule.');
+  if ((await store.deviceCas.countRegistered(ca.id)) >= rule.maxDevices)
+    return refuse('QUOTA_REACHED', `The rule of the CA registers at most ${rule.maxDevices} devices.`);
+  return withPlacementLock(services, ca.tenantId, async () => {
+    const place = { home_id: rule.homeId, room_id: rule.roomId };
+    const placement = await resolvePlacement(services, ca.tenantId, place, { homeId: null, roomId: null });
+    if (!placement.ok) return placement;
+    const registerDevice = () => register(services, { ...ca, registration: rule }, commonName, client);
+    // The process may have ended between the registration and the binding: that device is in the quota already.
+    const isRegistered = (await services.actors.read<DeviceContext>(deviceRefOf(ca, commonName))) !== null;
+    if (isRegistered) return registerDevice();
+    const count = () => store.devices.count(ca.tenantId);
+    return withinQuota(services, ca.tenantId, 'devices', count, () => withinBetaLimit(services, registerDevice));
   });
 }
 

@@ -110,8 +110,9 @@ describe('a device', () => {
     await reached.promise;
     shards.startLeaving(shard);
     expect(await isIdle()).toBe(false);
-    await expect(register('lamp-2')).rejects.toBeInstanceOf(NotOwner);
+    const refused = expect(register('lamp-2')).rejects.toBeInstanceOf(NotOwner);
     held.resolve();
+    await refused;
     expect(await registered).toMatchObject({ ok: true });
     expect(await isIdle()).toBe(true);
     shards.stay(shard);
