@@ -80,7 +80,7 @@ export class Pruning {
   #begin(): void {
     const { store, log } = this.#parts;
     store.retention.begin(this.#pruneTime()).catch((error) => {
-      log.warn({ err: error }, 'the start was not recorded for pruning');
+      log.warn({ err: error }, 'pruning start not recorded');
     });
   }
 

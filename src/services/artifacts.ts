@@ -55,8 +55,8 @@ const pathOf = (id: Uuid): string => `/firmware/${id}/artifact`;
 export function makeArtifacts({ files, store, signer, settings, clock, newId, log }: ArtifactParts): Artifacts {
   const running: Uuid[] = [];
   /**
-   * The files of the last hour, with their beginning in monotonic time, oldest first: they are no orphans, even if the clock
-   * was set forward since.
+   * Uploads that this process began in the last hour, with the monotonic time of their beginning, oldest first. They are not
+   * deleted as orphans, even if the clock was set forward since.
    */
   const recent = new Map<Uuid, Milliseconds>();
   const forgetOlder = (): void => {

@@ -135,6 +135,7 @@ export class CognitiveLayer implements Cognition, SizeReporter {
         return await work();
       } catch (error) {
         if (!(error instanceof StoreUnavailable)) throw error;
+        if (this.#closed) return;
         this.#services.log.warn({ err: error }, 'contexts for the sidecar not read; retrying');
       }
       await pause(backoffDelay(failures, READ_RETRY), undefined, { ref: false });
