@@ -32,7 +32,7 @@ export class LiveActor {
   /** Version of the committed snapshot; 0 before the creating event. */
   version: number;
   since: EpochMs;
-  /** Of the stored row, also if its context cannot be read; null for an actor that this process has created. */
+  /** The tenant of the stored row, also if its context cannot be read; null for an actor that this process has created. */
   storedTenantId: Uuid | null = null;
   quarantine: string | null = null;
   mailbox: Envelope[] = [];
@@ -59,7 +59,7 @@ export class LiveActor {
     this.lastUsedAt = now;
   }
 
-  /** Undetermined before the creating event is committed. */
+  /** The tenant of the actor; not known before the creating event is committed. */
   get tenantId(): Uuid {
     return this.storedTenantId ?? this.definition.tenantOf(this.snapshot.context);
   }
