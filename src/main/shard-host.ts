@@ -46,12 +46,17 @@ export function makeShardHost(parts: ShardHostParts): ShardHost {
     return isQuiet && runtime.closeShards(shards, UNLOAD_MS);
   }
 
+  /** Sends the contexts of shards to the sidecar, in the background. */
+  function openContexts(shards: ReadonlySet<number>): void {
+    void cognition.openTenants(isIn(shards)).catch((error: unknown) => {
+      log.warn({ err: error }, 'sidecar contexts of shards not announced');
+    });
+  }
+
   return {
     async open(shards) {
       await runtime.openShards(shards);
-      void cognition.openTenants(isIn(new Set(shards))).catch((error: unknown) => {
-        log.warn({ err: error }, 'sidecar contexts of moved shards not announced');
-      });
+      openContexts(new Set(shards));
     },
     async close(shards) {
       // Read while the actors are in memory.
@@ -61,6 +66,8 @@ export function makeShardHost(parts: ShardHostParts): ShardHost {
       });
       if (!(await endAll(shards))) {
         runtime.keepShards(shards);
+        // A suspension that ended in that time was left to the new owner.
+        openContexts(shards);
         return false;
       }
       cognition.interrupt(contexts);

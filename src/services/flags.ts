@@ -13,8 +13,8 @@ export interface Flags {
   set(flag: Flag, state: boolean, also?: IdempotencyRow): Promise<void>;
   /** Reloads the stored flags: an operator's SQL or another process may have changed one. */
   refresh(): Promise<void>;
-  /** Calls `listener` with each change; it must not throw. */
-  subscribe(listener: (flag: Flag, state: boolean) => void): void;
+  /** Calls `listener` with each change, until the returned function is called; it must not throw. */
+  subscribe(listener: (flag: Flag, state: boolean) => void): () => void;
 }
 
 const RETRY_MS = 500;
@@ -26,7 +26,7 @@ export async function loadFlags(
   const stored = await store.flags();
   let flags = Object.fromEntries(flagNames.map((name) => [name, stored[name] === true])) as Record<Flag, boolean>;
   const locks = new KeyedLocks();
-  const listeners: ((flag: Flag, state: boolean) => void)[] = [];
+  const listeners = new Set<(flag: Flag, state: boolean) => void>();
 
   function apply(flag: Flag, state: boolean): void {
     if (flags[flag] === state) return;
@@ -67,7 +67,10 @@ export async function loadFlags(
 
   return {
     current: () => flags,
-    subscribe: (listener) => void listeners.push(listener),
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
     refresh,
     // One at a time and in order, so that memory and store agree on the last value.
     set: (flag, state, also) =>

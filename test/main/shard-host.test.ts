@@ -69,10 +69,10 @@ describe('a shard that is closed', () => {
     ['operations that do not end', 'operations end', []],
     ['messages of devices that do not end', 'end MQTT', [...ended, 'end MQTT']],
     ['actors that stay busy', 'unload', [...ended, 'end MQTT', 'unload']],
-  ])('stays, with its contexts at the sidecar, because of %s', async (_, fault, following) => {
+  ])('stays, and its contexts are sent to the sidecar again, because of %s', async (_, fault, following) => {
     failing.add(fault);
     expect(await makeHost().close(shards)).toBe(false);
-    expect(steps).toEqual(['read contexts', 'operations end', ...following, 'keep']);
+    expect(steps).toEqual(['read contexts', 'operations end', ...following, 'keep', 'open contexts']);
     steps = [];
     failing.clear();
     expect(await makeHost().close(shards)).toBe(true);

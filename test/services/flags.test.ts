@@ -45,16 +45,18 @@ it('a change that was certainly not committed changes nothing', async () => {
   expect(flags.current().maintenance_mode).toBe(false);
 });
 
-it('subscribers are notified once of each change', async () => {
+it('subscribers are notified once of each change, until they unsubscribe', async () => {
   const store = storeThat({ taken: true });
   store.setFlag = async () => {};
   const flags = await loadFlags(store);
   const received: [string, boolean][] = [];
-  flags.subscribe((flag, state) => void received.push([flag, state]));
+  const unsubscribe = flags.subscribe((flag, state) => void received.push([flag, state]));
   await flags.set('cognition_disabled', true);
   await flags.set('cognition_disabled', true);
   await flags.set('maintenance_mode', false);
   await flags.set('cognition_disabled', false);
+  unsubscribe();
+  await flags.set('cognition_disabled', true);
   expect(received).toEqual([
     ['cognition_disabled', true],
     ['cognition_disabled', false],

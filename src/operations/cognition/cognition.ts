@@ -1,5 +1,4 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { NotOwner } from '../../actors/contract.ts';
 import { type BackoffLimits, backoffDelay } from '../../domain/backoff.ts';
 import type { ContextChange } from '../../domain/cognition.ts';
 import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
@@ -8,7 +7,14 @@ import type { JsonObject, Milliseconds, Uuid } from '../../domain/values.ts';
 import type { Flags } from '../../services/flags.ts';
 import { SuspensionTimers } from '../../services/suspension-timers.ts';
 import { CommitUnknown, StoreUnavailable } from '../../store/contract.ts';
-import { activeContextOf, activeContexts, cognitionRefusal, findContext, tenantOfContext } from './contexts.ts';
+import {
+  activeContextOf,
+  activeContexts,
+  cognitionRefusal,
+  findContext,
+  tenantOfContext,
+  withContextLock,
+} from './contexts.ts';
 import type { ActiveContext, Cognition, World, WorldQuery } from './contract.ts';
 import { memoriesOf } from './memory-authority.ts';
 import { SidecarHandlers, type SidecarServices } from './sidecar-handlers.ts';
@@ -78,8 +84,8 @@ export class CognitiveLayer implements Cognition, SizeReporter {
   }
 
   /**
-   * Another node has served these tenants until now: sends their contexts to the sidecar. Repeated while the store does not
-   * answer.
+   * Sends the contexts of these tenants to the sidecar: another node has served them until now, or was about to.
+   * Repeated while the store does not answer.
    */
   openTenants(matches: (tenantId: Uuid) => boolean): Promise<void> {
     return this.#untilAnswered(async () => {
@@ -117,10 +123,10 @@ export class CognitiveLayer implements Cognition, SizeReporter {
 
   #subscribe(flags: Pick<Flags, 'subscribe'>): (() => void)[] {
     const { actors } = this.#services;
-    flags.subscribe((flag, state) => {
-      if (flag === 'cognition_disabled') void this.#notifyOrLog(state, 'The cognitive layer is disabled.');
-    });
     return [
+      flags.subscribe((flag, state) => {
+        if (flag === 'cognition_disabled') void this.#notifyOrLog(state, 'The cognitive layer is disabled.');
+      }),
       actors.subscribe('context.changed', ({ change }) => this.#notify(change)),
       actors.subscribe('tenant.changed', ({ tenantId, suspended }) => {
         void this.#notifyOrLog(suspended, 'The tenant is suspended.', tenantId);
@@ -189,24 +195,24 @@ export class CognitiveLayer implements Cognition, SizeReporter {
     }
   }
 
-  /** Throws `NotOwner` while the shard of the tenant leaves: it may stay. */
-  async #wake(id: Uuid): Promise<void> {
-    const { actors, sidecar, store } = this.#services;
-    const proposal = await store.proposals.find(id);
-    if (proposal === null) return;
-    const leave = actors.enter(proposal.tenantId);
-    if (leave === null) {
-      // A sidecar that connects receives the context without a suspension.
-      const isSuspended = activeContextOf(this.#services, { proposal })?.phase === 'suspended';
-      if (isSuspended && sidecar.connected()) throw new NotOwner();
-      return;
-    }
-    try {
-      const woken = await store.proposals.change(id, { phase: 'thinking' });
-      if (woken !== null) this.#notify({ ...this.#changeBase(woken), type: 'opened' });
-    } finally {
-      leave();
-    }
+  /**
+   * Does nothing if the sidecar has suspended it again, or if the shard of the tenant leaves: `openTenants` sends the context
+   * again, here or at the new owner.
+   */
+  #wake(id: Uuid): Promise<void> {
+    const { actors, store } = this.#services;
+    return withContextLock(this.#services, id, async () => {
+      if (this.#wakeTimers.has(id)) return;
+      const proposal = await store.proposals.find(id);
+      const leave = proposal && actors.enter(proposal.tenantId);
+      if (leave === null) return;
+      try {
+        const woken = await store.proposals.change(id, { phase: 'thinking' });
+        if (woken !== null) this.#notify({ ...this.#changeBase(woken), type: 'opened' });
+      } finally {
+        leave();
+      }
+    });
   }
 
   #changeBase({ id, tenantId, homeId }: Pick<ActiveContext, 'id' | 'tenantId' | 'homeId'>) {

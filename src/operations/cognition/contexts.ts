@@ -28,6 +28,13 @@ export async function findContext(
   return proposal && { proposal };
 }
 
+/**
+ * Serializes what changes a context, in order of arrival: requests of the sidecar, the end of a suspension, and accepting and
+ * refusing a proposal.
+ */
+export const withContextLock = <T>({ locks }: Pick<Services, 'locks'>, id: Uuid, work: () => Promise<T>): Promise<T> =>
+  locks.exclusive(`context:${id}`, work);
+
 export const tenantOfContext = (found: ContextSource): Uuid =>
   'plan' in found ? found.plan.snapshot.context.fixed.tenantId : found.proposal.tenantId;
 

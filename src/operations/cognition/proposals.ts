@@ -14,6 +14,7 @@ import { planAnswer, planRecordOf } from '../plans/plan-view.ts';
 import { loadStepTargets, startPlan } from '../plans/plans.ts';
 import { shapingMemory, shapingMemoryOf } from '../plans/shaping-memories.ts';
 import { stepFields, stepFieldsOf } from '../plans/step-fields.ts';
+import { withContextLock } from './contexts.ts';
 import { notifyNodeChange, notifySidecar } from './sidecar-events.ts';
 
 // Proposals from observations: users list, accept and refuse them. A sidecar can do none of these.
@@ -119,10 +120,6 @@ export const getProposal = operation({
     return found.ok ? done({ body: { proposal: proposalOf(found.value, services.clock.now()) } }) : found;
   },
 });
-
-/** Serializes accepting, refusing and the sidecar's requests, in order of arrival. */
-const withContextLock = <T>({ locks }: Pick<Services, 'locks'>, id: Uuid, work: () => Promise<T>): Promise<T> =>
-  locks.exclusive(`context:${id}`, work);
 
 export const acceptProposal = operation({
   name: 'acceptProposal',

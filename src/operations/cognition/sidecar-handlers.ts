@@ -15,7 +15,14 @@ import { refusalOf } from '../faults.ts';
 import type { Caller, Services } from '../operation.ts';
 import { type CreatorServices, loadCreator } from '../plans/plan-step-resolver.ts';
 import { sendToActor } from '../send-to-actor.ts';
-import { activeContextOf, type ContextSource, cognitionRefusal, findContext, tenantOfContext } from './contexts.ts';
+import {
+  activeContextOf,
+  type ContextSource,
+  cognitionRefusal,
+  findContext,
+  tenantOfContext,
+  withContextLock,
+} from './contexts.ts';
 import type { ActiveContext, Cognition } from './contract.ts';
 import { loadShapingMemories } from './memory-authority.ts';
 import { notifyNodeChange } from './sidecar-events.ts';
@@ -122,10 +129,10 @@ export class SidecarHandlers implements SidecarRequests {
     contextId: Uuid,
     handler: (found: ContextSource, active: ActiveContext) => Promise<Outcome<T>>,
   ): Promise<Outcome<T>> {
-    const { actors, locks, log } = this.#services;
+    const { actors, log } = this.#services;
     if (!isCanonicalUuid(contextId)) return unknownContext();
     try {
-      return await locks.exclusive(`context:${contextId}`, async () => {
+      return await withContextLock(this.#services, contextId, async () => {
         const found = await findContext(this.#services, contextId);
         const leave = found && actors.enter(tenantOfContext(found));
         if (found === null || leave === null) return unknownContext();

@@ -15,7 +15,7 @@ let device: Device;
 let cognition: Cognition & { close(): void };
 beforeAll(async () => {
   at = await startService();
-  cognition = new CognitiveLayer(at.services, { subscribe() {} });
+  cognition = new CognitiveLayer(at.services, { subscribe: () => () => {} });
   const sidecar = installFakeSidecar(at.services);
   owner = await at.owner();
   const done = (on: boolean) => () => ({ state: { on } });

@@ -202,6 +202,29 @@ describe('a suspension of thinking', () => {
     unwrap(await cognition.complete(id, { summary: '' }));
   });
 
+  it('of an observation that is suspended again while its end is stored lasts', async () => {
+    const { proposals } = world.service.services.store;
+    const id = await world.observe(await world.addLight());
+    unwrap(await cognition.suspend(id, { reason: 'It dries.', forS: 30 }));
+    const { change } = proposals;
+    const [held, reached] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    proposals.change = async (...given) => {
+      proposals.change = change;
+      reached.resolve();
+      await held.promise;
+      return change(...given);
+    };
+    world.service.clock.advance(31_000);
+    await reached.promise;
+    expect(world.service.services.locks.isHeld(`context:${id}`)).toBe(true);
+    const again = cognition.suspend(id, { reason: 'It still dries.', forS: 30 });
+    held.resolve();
+    unwrap(await again);
+    expect((await world.service.store.proposals.find(id))?.phase).toBe('suspended');
+    expect((await cognition.context(id))?.phase).toBe('suspended');
+    unwrap(await cognition.complete(id, { summary: '' }));
+  });
+
   it('of an observation ends later if the store does not answer at its time', async () => {
     const { proposals } = world.service.services.store;
     const id = await world.observe(await world.addLight());
