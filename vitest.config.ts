@@ -3,12 +3,15 @@ import { env } from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { LongestFirst } from './test/support/longest-first.ts';
+import { moveTemporaryFilesToMemory } from './test/support/memory-folder.ts';
 import { nodeFlags } from './test/support/node-flags.ts';
 
 /*
  * The projects are described in CONTRIBUTING.md. `npm test` runs the first three, `npm run test:all` all of them. A
  * timeout ends a test that hangs; no result depends on the speed of the machine.
  */
+
+moveTemporaryFilesToMemory();
 
 const SHORT_S = 10;
 const LONG_S = 30;

@@ -11,8 +11,9 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { createServer } from 'node:net';
-import { homedir, tmpdir } from 'node:os';
+import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
+import { commonFolder } from './memory-folder.ts';
 
 /** Paths of programs that some tests run; null if they are not installed. Tests use `inject('programs')`. */
 export interface Programs {
@@ -98,7 +99,7 @@ function isExecutable(path: string): boolean {
 const PORT_RANGE = [12_000, 32_768] as const;
 
 /** One file per reserved port, with the id of the process that reserved it. */
-const reservations = join(tmpdir(), `twinkeep-ports-${process.getuid?.() ?? 'all'}`);
+const reservations = join(commonFolder(), `twinkeep-ports-${process.getuid?.() ?? 'all'}`);
 
 /**
  * A free port, reserved for this process until it ends: no other worker or test run gets it between this call and the
