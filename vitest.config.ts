@@ -18,7 +18,7 @@ const LONG_S = 30;
 
 const pure = ['test/{domain,protocol,machines,config,scripts}/**', 'test/*'];
 /** Parts that use the rules and machines, without a network protocol. */
-const core = ['test/{actors,operations,services,properties,endpoints}/**'];
+const core = ['test/{actors,operations,services}/**'];
 /** Tests that take seconds: they start processes or an empty embedded database, or flood a connection. */
 const process = [
   'test/flows/**',
@@ -44,7 +44,7 @@ const files = (patterns: readonly string[]): string[] =>
 const workers = Math.min(availableParallelism(), 8);
 /** Projects of one group run side by side; the groups run one after another. */
 const groups = {
-  /** More workers than cores: these files spend a third of their time waiting for processes, timers and pages. */
+  /** More workers than cores: these files spend a quarter of their time waiting for servers, processes, timers and pages. */
   waiting: { maxWorkers: Math.min(Math.ceil(workers * 1.5), 8), sequence: { groupOrder: 0 } },
   busy: { maxWorkers: workers, sequence: { groupOrder: 1 } },
   /** Two files at a time: the processes of one use half of two cores, as they wait for each other. */
@@ -89,7 +89,7 @@ export default defineConfig({
       project('pure', files(pure), [], { group: 'busy', seconds: SHORT_S }),
       project('core', files(core), files(process), { group: 'busy', seconds: SHORT_S }),
       project('wire', ['test/**/*.test.ts'], files([...pure, ...core, ...process, ...browser, ...nemesis]), {
-        ...{ group: 'busy', seconds: SHORT_S },
+        ...{ group: 'waiting', seconds: SHORT_S },
       }),
       project('process', files(process), files([...browser, ...nodes]), { group: 'waiting', seconds: LONG_S }),
       project('nodes', files(nodes), [], { group: 'paired', seconds: LONG_S }),

@@ -68,8 +68,7 @@ describe('a shard that leaves', () => {
     };
     shards.startLeaving(shard);
     world.service.clock.advance(31_000);
-    await eventually(() => reads === 1);
-    world.service.clock.advance(31_000);
+    await eventually(() => reads === 1 && !world.service.services.locks.isHeld(`context:${id}`));
     proposals.find = find;
     shards.stay(shard);
     expect([reads, changesOf(id)]).toEqual([1, ['opened']]);

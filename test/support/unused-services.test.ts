@@ -1,5 +1,7 @@
+import { readdirSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { operationsProgram, type UnusedService, unusedServices } from '../support/unused-services.ts';
+import { slow } from './slow.ts';
+import { operationsProgram, unusedServices } from './unused-services.ts';
 
 const EXAMPLE = 'src/operations/example.ts';
 const example = `import { z } from 'zod';
@@ -33,19 +35,27 @@ export const reading = operation({
 });
 `;
 
-let unused: UnusedService[];
+let program: ReturnType<typeof operationsProgram>;
 beforeAll(() => {
-  unused = unusedServices(operationsProgram({ [EXAMPLE]: example }), /^src\/operations\//);
+  program = operationsProgram({ [EXAMPLE]: example });
 });
 
 describe('the services that are listed', () => {
-  it('in `needs` or in a parameter are all used', () => {
-    expect(unused.filter(({ at }) => !at.startsWith(EXAMPLE))).toEqual([]);
-  });
+  const folders = readdirSync('src/operations', { withFileTypes: true }).filter((entry) => entry.isDirectory());
 
-  it('are found where they are not used', () => {
+  // Types are checked as they are needed, so that each folder takes a part of the time.
+  it.each(['', ...folders.map(({ name }) => `${name}/`)])(
+    'in `needs` or in a parameter are all used: src/operations/%s',
+    slow,
+    (folder) => {
+      const files = new RegExp(`^src/operations/${folder}[^/]+$`);
+      expect(unusedServices(program, files).filter(({ at }) => !at.startsWith(EXAMPLE))).toEqual([]);
+    },
+  );
+
+  it('are found where they are not used', slow, () => {
     const lineOf = (text: string) => example.slice(0, example.indexOf(text)).split('\n').length;
-    expect(unused.filter(({ at }) => at.startsWith(EXAMPLE))).toEqual([
+    expect(unusedServices(program, new RegExp(`^${EXAMPLE}$`))).toEqual([
       { at: `${EXAMPLE}:${lineOf('(parts: Parts)')}`, service: 'newId' },
       { at: `${EXAMPLE}:${lineOf('export const passing')}`, service: 'store' },
       { at: `${EXAMPLE}:${lineOf('export const named')}`, service: 'users' },
