@@ -6,8 +6,7 @@ import { type Config, listenFault } from '../config.ts';
 import type { Lease } from '../domain/lease.ts';
 import type { HostTime } from '../domain/service-clock.ts';
 import { guardWrites } from '../domain/write-guard.ts';
-import { makeStandbyListener, STANDBY_REFUSAL } from '../edges/rest/standby.ts';
-import { refuseUpgrade } from '../edges/shared/upgrade.ts';
+import { makeStandbyListener, makeStandbyUpgrade } from '../edges/rest/standby.ts';
 import { SERVICE_VERSION } from '../operations/platform/system.ts';
 import type { ActiveLock } from '../store/contract.ts';
 import type { AdvisoryLockParts } from '../store/lock/advisory-lock.ts';
@@ -46,7 +45,7 @@ export class ServiceProcess {
   readonly #active = Promise.withResolvers<void>();
   #url = '';
   #listener: RequestListener;
-  #upgrade: UpgradeHandler = (...request) => void this.#upgradeWhenActive(...request);
+  #upgrade: UpgradeHandler;
   #lease: Lease | null = null;
   #lockLost = false;
   readonly #node: NodeInfo;
@@ -84,6 +83,10 @@ export class ServiceProcess {
       uptimeS: () => (performance.now() - startedAt) / 1000,
       clockOffsetMs: () => this.#activation?.untrustedOffsetMs() ?? null,
       whenActive: async () => ((await this.#isActiveSoon()) ? this.#listener : null),
+    });
+    this.#upgrade = makeStandbyUpgrade({
+      newId,
+      whenActive: async () => ((await this.#isActiveSoon()) ? this.#upgrade : null),
     });
     this.#server = this.#makeServer();
   }
@@ -136,11 +139,6 @@ export class ServiceProcess {
         this.#soon = null;
       });
     return this.#soon;
-  }
-
-  async #upgradeWhenActive(...[request, socket, head]: Parameters<UpgradeHandler>): Promise<void> {
-    if (await this.#isActiveSoon()) this.#upgrade(request, socket, head);
-    else refuseUpgrade(request, socket, STANDBY_REFUSAL, { newId });
   }
 
   /**

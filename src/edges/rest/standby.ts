@@ -1,11 +1,13 @@
-import type { RequestListener } from 'node:http';
+import type { IncomingMessage, RequestListener } from 'node:http';
+import type { Duplex } from 'node:stream';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { httpExchangeOf, sendJson, sendRefusal } from '../shared/http-exchange.ts';
+import { refuseUpgrade } from '../shared/upgrade.ts';
 import { BASE_PATHS } from './route.ts';
 
 /** Answer of every path except the health checks, from a process that is not active soon. */
-export const STANDBY_REFUSAL: Refusal = {
+const STANDBY_REFUSAL: Refusal = {
   code: 'STANDBY',
   detail: 'Another process is active; this one is on standby.',
   retryAfterS: 5,
@@ -41,6 +43,27 @@ export function makeStandbyListener(parts: StandbyParts): RequestListener {
           else listener(request, response);
         });
     }
+  };
+}
+
+type UpgradeListener = (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
+
+/** Upgrade listener of such a process; `whenActive` like that of `StandbyParts`. */
+export function makeStandbyUpgrade({
+  newId,
+  whenActive,
+}: Pick<StandbyParts, 'newId'> & { whenActive(): Promise<UpgradeListener | null> }): UpgradeListener {
+  return (request, socket, head) => {
+    // The HTTP server no longer handles errors of this socket: without a listener a reset would end the process.
+    const destroy = (): void => void socket.destroy();
+    socket.on('error', destroy);
+    void whenActive().then((upgrade) => {
+      // The error of a destroyed socket may follow.
+      if (socket.destroyed) return;
+      socket.off('error', destroy);
+      if (upgrade === null) refuseUpgrade(request, socket, STANDBY_REFUSAL, { newId });
+      else upgrade(request, socket, head);
+    });
   };
 }
 
