@@ -132,11 +132,10 @@ export class PooledDatabase implements Database {
   }
 
   async transaction<T>(run: (query: Query) => Promise<T>): Promise<T> {
-    const client = await this.#connect();
+    const client = await this.#begin('begin');
     let broken = false;
     const query = untimedQuery(client);
     try {
-      await query('begin');
       const value = await run(query);
       await client.query('commit').catch((error) => {
         throw faultOf(error, true);
@@ -155,10 +154,9 @@ export class PooledDatabase implements Database {
   }
 
   async session<T>(run: (query: Query) => Promise<T>): Promise<T> {
-    const client = await this.#connect();
+    const client = await this.#begin('set statement_timeout = 0');
     const query = untimedQuery(client);
     try {
-      await query('set statement_timeout = 0');
       return await run(query);
     } catch (error) {
       // The server may still run a statement.
@@ -213,6 +211,21 @@ export class PooledDatabase implements Database {
       throw fault;
     } finally {
       client.release(broken);
+    }
+  }
+
+  /**
+   * A connection on which `text` was executed, before statements without a time limit. `text` has the limit of other
+   * statements, which finds a connection that does not answer.
+   */
+  async #begin(text: string): Promise<pg.PoolClient> {
+    const client = await this.#connect();
+    try {
+      await client.query(text);
+      return client;
+    } catch (error) {
+      client.release(true);
+      throw faultOf(error, false);
     }
   }
 
