@@ -72,8 +72,12 @@ export class Pruning {
     const now = this.#pruneTime();
     this.#suspended = !(await this.#isPlausible(now));
     if (this.#suspended) return;
-    await retention.prune(now, this.#retentionDays, PRUNE_BATCH);
-    await this.#parts.dropHistory(now);
+    try {
+      await retention.prune(now, this.#retentionDays, PRUNE_BATCH);
+    } finally {
+      // Also if rows of other tables could not be deleted.
+      await this.#parts.dropHistory(now);
+    }
   }
 
   /** A database that was not pruned yet shows at its next start whether the clock is ahead. */

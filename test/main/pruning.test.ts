@@ -24,6 +24,7 @@ function pruning(
   const warnings: string[] = [];
   const begun: number[] = [];
   const removeOrphans = vi.fn(async () => {});
+  const dropHistory = vi.fn(async () => {});
   const state = { trusted: true, leader: true, correction: 0, stepped: 0 };
   const elapsed = () => performance.now();
   const now = () => NOW + elapsed() + state.stepped;
@@ -41,11 +42,11 @@ function pruning(
       clock: { now, elapsed, reference: () => now() + state.correction },
       log: { debug() {}, info() {}, warn: (_, message) => warnings.push(message), error() {} },
       isClockTrusted: () => state.trusted,
-      dropHistory: async () => {},
+      dropHistory,
       isLeader: () => state.leader,
     },
   );
-  return { pruning: running, removeOrphans, warnings, begun, state };
+  return { pruning: running, removeOrphans, dropHistory, warnings, begun, state };
 }
 
 it('runs a minute after the start, and then every hour', async () => {
@@ -70,6 +71,15 @@ it('runs once at a time for any duration, and again after a failure', async () =
   ends[0]?.(new Error('gone'));
   await vi.advanceTimersByTimeAsync(MINUTE);
   expect(prune).toHaveBeenCalledTimes(2);
+  expect(warnings).toEqual(['pruning failed; retrying']);
+});
+
+it('drops expired history although rows of other tables cannot be deleted', async () => {
+  const { dropHistory, warnings } = pruning(() =>
+    Promise.reject(new Error('canceling statement due to statement timeout')),
+  );
+  await vi.advanceTimersByTimeAsync(MINUTE);
+  expect(dropHistory.mock.calls).toEqual([[NOW + performance.now()]]);
   expect(warnings).toEqual(['pruning failed; retrying']);
 });
 
