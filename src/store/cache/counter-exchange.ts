@@ -11,7 +11,7 @@ export type PipelineReply = [error: Error | null, value: unknown] | undefined;
 export const EXCHANGE_MS: Milliseconds = 250;
 /** Windows exchanged at a time. */
 export const BATCH = 2_000;
-/** Number of windows that wait for an exchange from which expired ones are dropped while Redis is unavailable. */
+/** Number of windows that wait for an exchange from which expired ones are dropped while Redis does not take them. */
 const MANY_WAITING = 10_000;
 
 /** The connection of a rate limiter to Redis, over which it exchanges counters four times a second, never twice at a time. */

@@ -94,15 +94,17 @@ export class SharedRedisRateLimiter implements RateLimiter {
       pipeline.set(name, 0, 'PX', RATE_WINDOW_MS, 'NX').incrby(name, charge).pttl(name);
     }
     const replies = (await pipeline.exec().catch(() => null)) ?? [];
-    for (const [n, [key, charge]] of charges.entries()) {
-      this.#applySum(key, charge, replies[COMMANDS * n + 1], replies[COMMANDS * n + 2]);
-    }
+    const unsent = charges.filter(
+      ([key, charge], n) => !this.#applySum(key, charge, replies[COMMANDS * n + 1], replies[COMMANDS * n + 2]),
+    );
+    // Redis does not answer, or accepts no writes: its memory or its disk is full.
+    if (unsent.length > 0) dropExpired(this.#unsent, this.#local);
   }
 
-  /** Without an answer the charge is sent again, and may be counted twice. */
-  #applySum(key: string, charge: number, sum: PipelineReply, leftMs: PipelineReply): void {
+  /** False without an answer: the charge is sent again, and may be counted twice. */
+  #applySum(key: string, charge: number, sum: PipelineReply, leftMs: PipelineReply): boolean {
     const counter = counterOf(sum, leftMs);
-    if (counter === null) return;
+    if (counter === null) return false;
     const unsent = (this.#unsent.get(key) ?? 0) - charge;
     if (unsent > 0) this.#unsent.set(key, unsent);
     else this.#unsent.delete(key);
@@ -111,5 +113,6 @@ export class SharedRedisRateLimiter implements RateLimiter {
     if (left < 0) this.#exchange.redis.pexpire(rateKey(key), RATE_WINDOW_MS).catch(() => {});
     const [kind, id] = payerOf(key);
     this.#local.replace(kind, id, count + Math.max(0, unsent), left < 0 ? RATE_WINDOW_MS : left);
+    return true;
   }
 }

@@ -4,7 +4,7 @@ import { afterEach, describe, expect, inject, it } from 'vitest';
 import { LEASE_MS, type Lease, RenewedLease, unlimitedLease } from '../../../src/domain/lease.ts';
 import { PREFIX } from '../../../src/store/cache/redis-connection.ts';
 import { SharedRedisRateLimiter } from '../../../src/store/cache/shared-redis-rate-limiter.ts';
-import type { PayerKind, RateLimiter } from '../../../src/store/contract/rate-limiter.ts';
+import { type PayerKind, RATE_WINDOW_MS, type RateLimiter } from '../../../src/store/contract/rate-limiter.ts';
 import { eventually, testClock } from '../../support/clock.ts';
 import { slow } from '../../support/slow.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';
@@ -110,6 +110,26 @@ describe.runIf(redisUrl)('nodes with common counters in Redis', () => {
       await rates.sync();
       return rates.take('address', id, LIMIT).ok;
     });
+  });
+
+  it('forget charges whose window has ended while Redis accepts no writes', slow, async () => {
+    const server = new Redis(redisUrl);
+    closing.push(async () => server.disconnect());
+    const user = `reader-${randomUUID()}`;
+    await server.acl('SETUSER', user, 'on', 'nopass', '~*', '+@all', '-set', '-incrby');
+    closing.push(async () => void (await server.acl('DELUSER', user)));
+    const url = new URL(redisUrl);
+    url.username = user;
+    url.password = 'any';
+    const rates = await open(2, { url: url.href });
+    const many = 12_000;
+    for (let n = 0; n < many; n++) rates.take('address', `${n}`, LIMIT);
+    await rates.sync();
+    expect([rates.connected, rates.sizes().redis_rates_unsent]).toEqual([true, many]);
+    clock.advance(RATE_WINDOW_MS);
+    rates.take('address', 'later', LIMIT);
+    await rates.sync();
+    expect([rates.connected, rates.sizes().redis_rates_unsent]).toEqual([true, 1]);
   });
 
   it('send nothing once the lease of the process has ended', async () => {
