@@ -204,7 +204,10 @@ export class PostgresCluster implements Cluster {
 
   /** Gives up after some time, so that the nodes can be read again; the next attempt continues. */
   #endSessions(session: LockSession): Promise<void> {
-    return endStaleSessions(session, { signal: AbortSignal.timeout(END_SESSIONS_MS), log: this.#log, reportMs: 0 });
+    return endStaleSessions(session, {
+      ...{ signal: AbortSignal.timeout(END_SESSIONS_MS), log: this.#log },
+      reportMs: END_SESSIONS_MS,
+    });
   }
 
   async #run<T>(work: (session: LockSession) => Promise<T>): Promise<T> {

@@ -1,13 +1,16 @@
 import { describe, expect, it, vi } from 'vitest';
 import { shardOf } from '../../../src/domain/shards.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
+import { PostgresCluster } from '../../../src/store/lock/postgres-cluster.ts';
 import { sharedOwnership } from '../../../src/store/lock/shared-ownership.ts';
 import { newId } from '../../support/actor-commits.ts';
 import { eventually } from '../../support/clock.ts';
+import { recordingLog } from '../../support/lock-parts.ts';
 import { slow } from '../../support/slow.ts';
 import { sql } from '../../support/write-oracle.ts';
 import {
   allShards,
+  closing,
   database,
   deviceIn,
   endLockSession,
@@ -59,6 +62,32 @@ describe.runIf(serverUrl)('nodes that share a database', () => {
     const { nodes, owners } = await second.cluster.view();
     expect(nodes.map(({ id }) => id)).toEqual([second.cluster.self]);
     expect(owners.slice(0, 4)).toEqual([null, first.cluster.self, first.cluster.self, second.cluster.self]);
+  });
+
+  it('report once an attempt that they may not terminate the sessions of a node that has ended', slow, async () => {
+    const url = await database();
+    const suffix = newId().slice(-8);
+    const as = (role: string): string => url.replace('postgres@', `${role}@`);
+    for (const role of [`old_${suffix}`, `new_${suffix}`]) {
+      await sql(
+        url,
+        `create role ${role} login; grant all on all tables in schema public to ${role};
+        grant all on all sequences in schema public to ${role}`,
+      );
+      closing.unshift(() => sql(url.replace(/[^/]+$/, 'postgres'), `drop role ${role}`));
+    }
+    const [first, second] = [await nodeOf(as(`old_${suffix}`)), await nodeOf(as(`new_${suffix}`))];
+    await first.pool.read({ text: 'select 1 as one' });
+    await endLockSession(url, first);
+    const { log, lines } = recordingLog();
+    const cluster = new PostgresCluster(second.lock, log);
+    await expect(cluster.fence([first.cluster.self])).rejects.toThrow(StoreUnavailable);
+    expect(lines.map(({ level, message }) => [level, message])).toEqual([
+      ['error', expect.stringContaining('not permitted to terminate')],
+    ]);
+    await sql(url, `select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = 'old_${suffix}'`);
+    await cluster.claim([1]);
+    expect(await ownersOf(second)).toContain(second.cluster.self);
   });
 
   it('exclude a node that needs the database to itself, and are excluded by it', slow, async () => {
