@@ -13,14 +13,16 @@ export class AuditSealing {
   readonly #parts: AuditSealingParts;
   readonly #timer: NodeJS.Timeout;
   #running: Promise<void> | null = null;
+  #stopped = false;
 
   constructor(parts: AuditSealingParts) {
     this.#parts = parts;
     this.#timer = setInterval(() => this.#seal(), INTERVAL_MS).unref();
   }
 
-  /** Resolves when nothing is being sealed. */
+  /** Resolves when nothing is being sealed: a pass over all tenants ends after the current one. */
   async stop(): Promise<void> {
+    this.#stopped = true;
     clearInterval(this.#timer);
     await this.#running;
   }
@@ -29,7 +31,7 @@ export class AuditSealing {
     const { auditChain, log, isLeader } = this.#parts;
     if (this.#running !== null || !isLeader()) return;
     this.#running = auditChain
-      .sealAll()
+      .sealAll(() => this.#stopped)
       .catch((error) => log.warn({ err: error }, 'audit sealing failed; retrying'))
       .finally(() => {
         this.#running = null;

@@ -67,10 +67,14 @@ export class AuditChain {
     this.#waits = waits;
   }
 
-  /** Seals what all tenants and the service have written; entries of running transactions are sealed the next time. */
-  async sealAll(): Promise<void> {
+  /**
+   * Seals what all tenants and the service have written; entries of running transactions are sealed the next time. Waits no
+   * longer, and seals no further tenant, if `isStopped`.
+   */
+  async sealAll(isStopped: () => boolean = () => false): Promise<void> {
     const { auditChain } = this.#store;
-    const horizon = await this.#horizon(this.#waits.sealMs);
+    const horizon = await this.#horizon(this.#waits.sealMs, isStopped);
+    if (isStopped()) return;
     if (horizon === null) {
       this.#log.warn({ waited_ms: this.#waits.sealMs }, 'audit not sealed: a transaction on the server has not ended');
       return;
@@ -81,8 +85,11 @@ export class AuditChain {
         after,
         MAX_TENANTS,
       );
-      for (const tenantId of page.tenants) await this.#sealLogged(tenantId, horizon);
-      after = page.next;
+      for (const tenantId of page.tenants) {
+        if (isStopped()) return;
+        await this.#sealLogged(tenantId, horizon);
+      }
+      after = isStopped() ? null : page.next;
     }
   }
 
@@ -126,12 +133,12 @@ export class AuditChain {
   }
 
   /** A position up to which no entry can be added any more; null if transactions that can have not ended in time. */
-  async #horizon(waitMs: Milliseconds): Promise<number | null> {
+  async #horizon(waitMs: Milliseconds, isStopped: () => boolean = () => false): Promise<number | null> {
     const { auditChain } = this.#store;
     const { position, transaction } = await auditChain.mark();
     for (const until = performance.now() + waitMs; ; ) {
       if (await auditChain.isSettled(transaction)) return position;
-      if (performance.now() >= until) return null;
+      if (performance.now() >= until || isStopped()) return null;
       await pause(SETTLED_PAUSE_MS, undefined, { ref: false });
     }
   }

@@ -1,5 +1,5 @@
 import { v7 } from 'uuid';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { parseHead } from '../../src/domain/audit-chain.ts';
 import { AuditChain } from '../../src/services/audit-chain.ts';
 import type { Store } from '../../src/store/contract.ts';
@@ -15,9 +15,18 @@ const tenantId = v7();
 const chainOn = (store: Pick<Store, 'auditChain'>, waits?: { sealMs: number; verifyMs: number }) =>
   new AuditChain({ store, clock, log, retentionDays: 30 }, waits);
 
-function append(store: Store, count = 1, since = 1_000): Promise<void> {
+function append(store: Store, count = 1, since = 1_000, tenant = tenantId): Promise<void> {
   const rows = Array.from({ length: count }, (_, n) => ({
-    ...{ id: v7(), tenantId, at: since + n, by: v7(), key: null, via: 'rest', action: 'createHome', subject: 'home:x' },
+    ...{
+      id: v7(),
+      tenantId: tenant,
+      at: since + n,
+      by: v7(),
+      key: null,
+      via: 'rest',
+      action: 'createHome',
+      subject: 'home:x',
+    },
     ...{ outcome: 'done', requestId: v7(), address: null, client: null, count: 1 },
   }));
   return store.audit.append(rows);
@@ -50,6 +59,32 @@ it('entries of running transactions are not sealed, and are counted', async () =
   expect(await chain.verify(tenantId, null)).toMatchObject({ problem: null, head: null, blocks: 0, unsealed: 3 });
   await chain.sealAll();
   expect((await store.auditChain.state(tenantId)).head).toBeNull();
+});
+
+it('a pass that is stopped does not wait for running transactions', async () => {
+  const store = openMemoryStore(new MemoryDatabase());
+  const asked = Promise.withResolvers<void>();
+  const isSettled = async () => {
+    asked.resolve();
+    return false;
+  };
+  const chain = chainOn({ auditChain: { ...store.auditChain, isSettled } }, { sealMs: 3_600_000, verifyMs: 0 });
+  let stopped = false;
+  const sealing = chain.sealAll(() => stopped);
+  await asked.promise;
+  stopped = true;
+  await sealing;
+});
+
+it('a pass that is stopped seals no further tenant', async () => {
+  const store = openMemoryStore(new MemoryDatabase());
+  const seal = vi.fn(store.auditChain.seal);
+  const tenants = [v7(), v7()];
+  const unsealedTenants = async () => ({ tenants, next: null });
+  const chain = chainOn({ auditChain: { ...store.auditChain, seal, unsealedTenants } });
+  for (const tenant of tenants) await append(store, 1, 1_000, tenant);
+  await chain.sealAll(() => seal.mock.calls.length > 0);
+  expect(seal.mock.calls.map(([tenant]) => tenant)).toEqual(tenants.slice(0, 1));
 });
 
 it('two processes that seal at once add each entry to one block', async () => {
