@@ -12,7 +12,8 @@ import { type Database, idArray } from './database.ts';
 
 /**
  * A `lastSeen` of 0 leaves the time unchanged. Older times than the row's are ignored, and a key row that a commit is
- * changing is left for the next flush: waiting for it could deadlock.
+ * changing is left for the next flush: waiting for it could deadlock. A flush whose outcome was unknown is repeated, so
+ * connection events that the row has already are not added again.
  */
 export async function flushPresence(database: Database, rows: readonly PresenceFlush[]): Promise<void> {
   if (rows.length === 0) return;
@@ -36,6 +37,7 @@ export async function flushPresence(database: Database, rows: readonly PresenceF
         on conflict (device_id) do update set events = (
           select jsonb_agg(entry order by n) from (
             select entry, n from jsonb_array_elements(excluded.events || c.events) with ordinality as e(entry, n)
+            where n <= jsonb_array_length(excluded.events) or not excluded.events @> jsonb_build_array(entry)
             order by n limit ${MAX_CONNECTION_EVENTS}) newest))
       insert into presence as p (device_id, last_seen, battery, telemetry, refusals)
       select "deviceId", "lastSeen", battery, telemetry, coalesce(refusals, 0) from given order by "deviceId"

@@ -207,6 +207,16 @@ eachStore('devices', (backend) => {
       expect(await presence(id)).toMatchObject({ lastSeen: 2 });
     });
 
+    it('have each connection event once, although a flush is repeated because its outcome was unknown', async () => {
+      const id = newId();
+      const online = { at: 1, event: 'online' as const };
+      const hello = { at: 1, event: 'hello' as const, firmware: null };
+      const offline = { at: 2, event: 'offline' as const };
+      await devices().flushPresence([{ deviceId: id, lastSeen: 1, connections: [hello, online] }]);
+      await devices().flushPresence([{ deviceId: id, lastSeen: 2, connections: [offline, hello, online] }]);
+      expect((await devices().connections([id])).get(id)).toEqual([offline, hello, online]);
+    });
+
     it('have the latest of each member of their telemetry', async () => {
       const id = newId();
       const flush = (telemetry: object) => devices().flushPresence([{ deviceId: id, lastSeen: 1, telemetry }]);

@@ -1,4 +1,5 @@
 import { mergeConnectionEvents } from '../../../src/domain/connection-event.ts';
+import { jsonEqual } from '../../../src/domain/json/value.ts';
 import type { PresenceFlush } from '../../../src/store/contract.ts';
 import { bigint, double, nullable, refuse, rowOf, uuid } from './columns.ts';
 import type { PresenceRow, Tables } from './database.ts';
@@ -21,9 +22,11 @@ export function flushPresence(tables: Tables, rows: readonly PresenceFlush[]): v
       telemetry: flushed.telemetry ? { ...before?.telemetry, ...flushed.telemetry } : (before?.telemetry ?? null),
       refusals: (before?.refusals ?? 0) + row.refusals,
     });
-    if (flushed.connections) {
+    const { connections } = flushed;
+    if (connections) {
       const known = tables.deviceConnections.get(deviceId) ?? [];
-      tables.deviceConnections.set(deviceId, mergeConnectionEvents(flushed.connections, known));
+      const others = known.filter((one) => !connections.some((added) => jsonEqual(added, one)));
+      tables.deviceConnections.set(deviceId, mergeConnectionEvents(connections, others));
     }
     markKeysUsed(tables, flushed);
   }
