@@ -1,4 +1,5 @@
 import type { CollectionSizes } from '../domain/collection-sizes.ts';
+import { CommitUnknown } from '../store/contract.ts';
 
 interface Queue {
   /** Settles when the last exclusive holder has released the lock. */
@@ -11,6 +12,7 @@ interface Queue {
 /**
  * Fair read-write locks by key, for operations that read before they write: counting devices before registering one,
  * finding a home before placing a device there. In-process is enough for what belongs to a tenant, which one node runs.
+ * If the work ends while its commit is in flight, the lock is held until the outcome of the commit is known.
  */
 export class KeyedLocks {
   readonly #queues = new Map<string, Queue>();
@@ -49,12 +51,18 @@ export class KeyedLocks {
     return queue;
   }
 
-  /** Resolves, never rejects, when `result` is settled; the last holder removes the queue. */
+  /**
+   * Resolves, never rejects, when `result` is settled and no commit of it is in flight; the last holder removes the
+   * queue.
+   */
   #leave(key: string, queue: Queue, result: Promise<unknown>): Promise<unknown> {
     const left = () => {
       queue.holders -= 1;
       if (queue.holders === 0) this.#queues.delete(key);
     };
-    return result.then(left, left);
+    return result.catch(commitEnd).then(left);
   }
 }
+
+/** When the commit of a fault has ended: its sender was answered before. */
+const commitEnd = (fault: unknown): Promise<void> | null => (fault instanceof CommitUnknown ? fault.ended : null);

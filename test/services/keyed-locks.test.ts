@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { KeyedLocks } from '../../src/services/keyed-locks.ts';
+import { CommitUnknown } from '../../src/store/contract.ts';
 
 /** Tasks that record their start and end, and end when the test releases them. */
 function recorder() {
@@ -63,5 +64,29 @@ describe('Locks', () => {
     await expect(broken).rejects.toThrow('no');
     expect(await after).toBe('fine');
     expect(await locks.exclusive('a', async () => 'and again')).toBe('and again');
+  });
+
+  it.each(['exclusive', 'shared'] as const)('are held (%s) until a commit in flight has ended', async (mode) => {
+    const locks = new KeyedLocks();
+    const { log, work, end, settle } = recorder();
+    const commit = Promise.withResolvers<void>();
+    const unknown = new CommitUnknown('no answer from the store', { ended: commit.promise });
+    await expect(locks[mode]('a', () => Promise.reject(unknown))).rejects.toBe(unknown);
+    const next = locks.exclusive('a', work('next'));
+    await settle();
+    expect(log).toEqual([]);
+    commit.resolve();
+    await settle();
+    expect(log).toEqual(['+next']);
+    await end('next');
+    expect(await next).toBe('next');
+    expect(locks.isHeld('a')).toBe(false);
+  });
+
+  it('are released at once if no attempt of the commit is left', async () => {
+    const locks = new KeyedLocks();
+    const unknown = new CommitUnknown('the connection was lost');
+    await expect(locks.exclusive('a', () => Promise.reject(unknown))).rejects.toBe(unknown);
+    expect(await locks.exclusive('a', async () => 'next')).toBe('next');
   });
 });

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { DeviceEvent } from '../../../src/machines/device-types.ts';
+import { CommitUnknown } from '../../../src/store/contract.ts';
+import { eventLoopTurns } from '../../support/clock.ts';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
@@ -81,6 +83,25 @@ describe('a home', () => {
     await service.runtime.actors.send({ kind: 'device', id: lamp }, { type: 'revoke', at: service.clock.now() });
     expect((await call('DELETE', `/homes/${id}`)).status).toBe(204);
     expect(await contextOf(lamp)).toMatchObject({ homeId: null, roomId: null });
+  });
+
+  it('is kept if the commit of a registration takes effect after its answer', async () => {
+    const id = await home();
+    const { actors } = service.services;
+    const { create } = actors;
+    const stall = Promise.withResolvers<void>();
+    actors.create = async (...requested) => {
+      const ended = stall.promise.then(() => create.apply(actors, requested)).then(() => {});
+      throw new CommitUnknown('no answer from the store', { ended });
+    };
+    const registered = await call('POST', '/device/register', { body: { device_type: 'smart_light', home_id: id } });
+    actors.create = create;
+    expect([registered.status, registered.body.code]).toEqual([503, 'STORE_UNAVAILABLE']);
+    const deleted = call('DELETE', `/homes/${id}`);
+    await eventLoopTurns();
+    stall.resolve();
+    expect((await deleted).status).toBe(409);
+    expect((await call('GET', `/devices?home_id=${id}`)).body.devices).toHaveLength(1);
   });
 });
 
