@@ -6,7 +6,7 @@ import { slugFrom } from '../../domain/slug.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { MachineEvent } from '../../machines/definition.ts';
 import type { TenantContext, TenantEvent } from '../../machines/tenant-types.ts';
-import { DataRefused, type IdentityStore } from '../../store/contract.ts';
+import { CommitUnknown, DataRefused, type IdentityStore } from '../../store/contract.ts';
 import { displayName, notFound } from '../inputs.ts';
 import { type Call, operation, type Services, tenantOf } from '../operation.ts';
 import { tenantBody, tenantRecord } from '../platform/administration.ts';
@@ -100,6 +100,10 @@ async function register(
   const answer = { body: { tenant_id: id, user_id: user.id } };
   try {
     await actors.create({ kind: 'tenant', id }, event, { idempotency: () => idempotent?.toRow(answer) ?? null });
+  } catch (fault) {
+    // A use before the end of the commit may cache the user without the tenant.
+    if (fault instanceof CommitUnknown) void fault.ended?.then(() => users.invalidate(user.id));
+    throw fault;
   } finally {
     // Even if the commit failed: its outcome may be unknown, so the next use reads the store.
     users.invalidate(user.id);

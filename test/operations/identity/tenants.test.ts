@@ -80,6 +80,24 @@ describe('registering a tenant', () => {
     expect(await me(token)).toMatchObject({ has_tenant: true, user: { role: 'owner' } });
   });
 
+  it('takes effect for a user who was read while the commit was in flight', async () => {
+    const token = await service.token('ada');
+    const { actors } = service.services;
+    const { create } = actors;
+    const stall = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<void>();
+    actors.create = async (...requested) => {
+      stall.promise.then(() => create.apply(actors, requested)).then(() => ended.resolve(), ended.reject);
+      throw new CommitUnknown('no answer from the store', { ended: ended.promise });
+    };
+    expect((await register(token)).status).toBe(503);
+    actors.create = create;
+    expect(await me(token)).toMatchObject({ has_tenant: false });
+    stall.resolve();
+    await ended.promise;
+    expect(await me(token)).toMatchObject({ has_tenant: true, user: { role: 'owner' } });
+  });
+
   it('is refused under the registration lock', async () => {
     await service.flags.set('registration_lock', true);
     const { status, body } = await register(await service.token('ada'));
