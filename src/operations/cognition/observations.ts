@@ -4,6 +4,7 @@ import type { Proposal } from '../../domain/proposal.ts';
 import { done } from '../../domain/refusals.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
+import { CommitUnknown } from '../../store/contract.ts';
 import { stripRequest } from '../commands/command-request.ts';
 import { findDevice } from '../devices/device-view.ts';
 import { idOf, notFound } from '../inputs.ts';
@@ -52,12 +53,18 @@ export const postObservation = operation({
       ...{ memories: null, phase: 'thinking', planId: null, createdAt: services.clock.now(), spokenAt: null },
     };
     const answer = { body: { status: 'OBSERVATION_RECEIVED' as const, proposal_id: proposal.id } };
-    const preempted = await services.store.proposals.insert(
+    const notifyOpened = () => notifySidecar(services, proposal, { type: 'opened' });
+    const inserted = services.store.proposals.insert(
       proposal,
       MAX_OPEN_OBSERVATIONS,
       PREEMPTED_REASON,
       idempotent?.toRow(answer),
     );
+    const preempted = await inserted.catch((fault: unknown) => {
+      // It may be stored, and a repeated request gets its answer. A context that does not exist is not sent.
+      if (fault instanceof CommitUnknown) notifyOpened();
+      throw fault;
+    });
     for (const id of preempted) {
       notifySidecar(
         services,
@@ -65,7 +72,7 @@ export const postObservation = operation({
         { type: 'interrupted', reason: 'PREEMPTED', detail: PREEMPTED_REASON },
       );
     }
-    notifySidecar(services, proposal, { type: 'opened' });
+    notifyOpened();
     return done(answer);
   },
 });

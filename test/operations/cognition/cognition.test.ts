@@ -133,6 +133,31 @@ describe('a context that waits for a sidecar', () => {
   });
 });
 
+describe('an observation', () => {
+  it('is opened also if the outcome of its commit is unknown, and a repeated request gets the answer', async () => {
+    const device_id = await world.addLight();
+    const { proposals } = world.service.store;
+    const { insert } = proposals;
+    proposals.insert = async (...given) => {
+      await insert(...given);
+      throw new CommitUnknown('connection lost');
+    };
+    const send = () =>
+      world.tenant.call(
+        'POST',
+        '/cognition/observation',
+        { device_id, data: {} },
+        { headers: { 'idempotency-key': 'o' } },
+      );
+    expect((await send()).status).toBe(503);
+    proposals.insert = insert;
+    const { status, body } = await send();
+    expect([status, kindsOf(body.proposal_id)]).toEqual([202, ['opened']]);
+    expect(await cognition.context(body.proposal_id)).toMatchObject({ phase: 'thinking' });
+    unwrap(await cognition.complete(body.proposal_id, { summary: '' }));
+  });
+});
+
 describe('the contexts of tenants that move to another node', () => {
   it('are those of these tenants alone, and are interrupted once the tenants have left', async () => {
     const goal = await world.submitGoal('Light, please.');
