@@ -18,6 +18,7 @@ import { isUuid } from '../domain/uuid.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { IdentityStore } from '../store/contract.ts';
 import { type InvalidationBus, makeLocalInvalidationBus } from './invalidation-bus.ts';
+import { untilKnown } from './known-outcome.ts';
 import type { StoreLiveness } from './store-liveness.ts';
 import { TokenDenylist } from './token-denylist.ts';
 
@@ -300,6 +301,7 @@ export const isStorableClaim = (claim: unknown): claim is string =>
 export interface Revocations extends SizeReporter {
   /** From memory, or from the store while the memory may be outdated. Does not include ancestors: see `someInChain`. */
   has(tokenId: string): boolean | Promise<boolean>;
+  /** Resolves when the revocation is stored and in force; repeated while its outcome is unknown. */
   add(tokenId: string, expiresAt: EpochMs): Promise<void>;
   /** Calls `listener` after a token was revoked, for connections that depend on it. */
   subscribe(listener: (tokenId: string) => void): () => void;
@@ -331,7 +333,8 @@ export async function loadRevocations(
     async add(tokenId, expiresAt) {
       // A command line that it approved has a token of its own, which may expire later.
       const until = Math.max(expiresAt, referenceOf(clock) + TOKEN_LIFE_S * 1000) + LEEWAY_S * 1000;
-      await store.revokeToken(tokenId, until);
+      // A revocation that is stored without being in memory would have no effect, and could not be repeated.
+      await untilKnown(() => store.revokeToken(tokenId, until));
       invalidations.publish({ about: 'token', id: tokenId, until });
     },
     subscribe(listener) {

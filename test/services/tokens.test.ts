@@ -11,6 +11,7 @@ import {
   type TokenKey,
   verifyToken,
 } from '../../src/services/tokens.ts';
+import { CommitUnknown, StoreUnavailable } from '../../src/store/contract.ts';
 import { testClock } from '../support/clock.ts';
 import { MemoryStore } from '../support/memory-store.ts';
 
@@ -213,6 +214,35 @@ describe('revocations', () => {
     expect([revocations.has('j1'), received]).toEqual([true, ['j1']]);
     clock.advance(86_400_000);
     await revocations.add('j3', clock.now() + 60_000);
+    expect(revocations.has('j1')).toBe(false);
+  });
+
+  it.each([
+    ['took effect', true],
+    ['had no effect', false],
+  ])('apply after a commit with an unknown outcome that %s, once the store answers', async (_, hasEffect) => {
+    const store = new MemoryStore();
+    const { revokeToken } = store.identity;
+    let attempts = 0;
+    store.identity.revokeToken = async (...given) => {
+      attempts += 1;
+      if (attempts === 1 && hasEffect) await revokeToken(...given);
+      if (attempts === 1) throw new CommitUnknown('connection lost');
+      if (attempts === 2) throw new StoreUnavailable('no connection');
+      return revokeToken(...given);
+    };
+    const clock = testClock(now);
+    const revocations = await loadRevocations(store.identity, clock);
+    await revocations.add('j1', now + 1_000);
+    expect([attempts, revocations.has('j1')]).toEqual([3, true]);
+    expect((await loadRevocations(store.identity, clock)).has('j1')).toBe(true);
+  });
+
+  it('fail if the store did not take them', async () => {
+    const store = new MemoryStore();
+    store.identity.revokeToken = () => Promise.reject(new StoreUnavailable('no connection'));
+    const revocations = await loadRevocations(store.identity, testClock(now));
+    await expect(revocations.add('j1', now + 1_000)).rejects.toBeInstanceOf(StoreUnavailable);
     expect(revocations.has('j1')).toBe(false);
   });
 });
