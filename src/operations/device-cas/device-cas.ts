@@ -33,6 +33,7 @@ import { type Call, operation, type Services, tenantOf } from '../operation.ts';
 import { withinQuota } from '../quota-checks.ts';
 import { deviceCaView, viewOfCa } from './ca-view.ts';
 import { EXAMPLE_CA, EXAMPLE_CODE, EXAMPLE_PROOF } from './example-certificates.ts';
+import { withSessionChecks } from './session-checks.ts';
 
 // Certificate authorities of a tenant, whose certificates sign in its devices (decision 56).
 
@@ -351,7 +352,7 @@ export const updateCa = operation({
   needs: ['actors', 'agentTokens', 'audit', 'clock', 'invalidations', 'locks', 'newId', 'store'],
   run(services, call) {
     const { input, caller } = call;
-    const { store, locks, invalidations } = services;
+    const { store, locks } = services;
     return locks.exclusive(`ca:${input.id}`, async () => {
       const one = await store.deviceCas.find(tenantOf(caller), input.id);
       if (one === null) return outdated(notFound('ca'));
@@ -364,9 +365,11 @@ export const updateCa = operation({
           preview: activationPreview(one, changed),
         };
         return applyOrRequest(services, call, change, async () => {
-          if (!(await store.deviceCas.update(changed))) return notFound('ca');
-          if (status === 'inactive') invalidations.publish({ about: 'ca', id: one.id });
-          return done({ body: { ca: await viewOfCa(services, changed) } });
+          const update = () => store.deviceCas.update(changed);
+          const isUpdated = await (status === 'inactive'
+            ? withSessionChecks(services, { id: one.id }, update, (isChanged) => isChanged)
+            : update());
+          return isUpdated ? done({ body: { ca: await viewOfCa(services, changed) } }) : notFound('ca');
         });
       });
     });
@@ -385,11 +388,12 @@ export const deleteCa = operation({
   inMaintenance: true,
   refuses: ['NOT_FOUND'],
   needs: ['clock', 'invalidations', 'locks', 'store'],
-  run({ clock, store, locks, invalidations }, { input, caller }) {
+  run(services, { input, caller }) {
+    const { clock, store, locks } = services;
     return locks.exclusive(`ca:${input.id}`, async () => {
-      if (!(await store.deviceCas.delete(tenantOf(caller), input.id, clock.now()))) return notFound('ca');
-      invalidations.publish({ about: 'ca', id: input.id });
-      return done({ body: null });
+      const remove = () => store.deviceCas.delete(tenantOf(caller), input.id, clock.now());
+      const isDeleted = await withSessionChecks(services, { id: input.id }, remove, (isGone) => isGone);
+      return isDeleted ? done({ body: null }) : notFound('ca');
     });
   },
 });

@@ -20,6 +20,7 @@ import { type CommittedDevice, findDevice, isRevoked, nameInPreview, previewedDe
 import { displayName, idOf, isoTime, notFound } from '../inputs.ts';
 import { operation, tenantOf } from '../operation.ts';
 import { lastRevocationOf } from './last-revocation.ts';
+import { withSessionChecks } from './session-checks.ts';
 
 // The certificates of devices: which common names belong to a device, and which certificates are revoked (decision 56).
 
@@ -179,7 +180,7 @@ export const unbindCertificate = operation({
   refuses: ['NOT_FOUND'],
   needs: ['actors', 'clock', 'invalidations', 'locks', 'store'],
   run(services, { input, caller }) {
-    const { clock, invalidations, locks, store } = services;
+    const { clock, locks, store } = services;
     const { ca_id: caId, common_name: commonName, id: deviceId } = input;
     return locks.exclusive(`ca:${caId}`, async () => {
       const found = await findDevice(services, caller, deviceId);
@@ -189,9 +190,9 @@ export const unbindCertificate = operation({
         ...{ unboundBy: caller.principal.id, unboundAt: clock.now() },
       };
       const since = lastRevocationOf(await store.devices.keyHistory(deviceId));
-      if (!(await store.deviceCas.unbind(unbinding, since))) return notFound('ca-subject');
-      invalidations.publish({ about: 'ca', id: caId, deviceId });
-      return done({ body: null });
+      const unbind = () => store.deviceCas.unbind(unbinding, since);
+      const isUnbound = await withSessionChecks(services, { id: caId, deviceId }, unbind, (isGone) => isGone);
+      return isUnbound ? done({ body: null }) : notFound('ca-subject');
     });
   },
 });
@@ -218,7 +219,8 @@ export const revokeCertificate = operation({
   refuses: ['NOT_FOUND', 'CONFLICT'],
   example: { input: { serial_number: '4F2A9C', reason: 'Lost in transit' } },
   needs: ['clock', 'invalidations', 'store'],
-  async run({ clock, invalidations, store }, { input, caller }) {
+  async run(services, { input, caller }) {
+    const { clock, store } = services;
     const tenantId = tenantOf(caller);
     if ((await store.deviceCas.find(tenantId, input.id)) === null) return notFound('ca');
     const serialNumber = serialNumberOf(input.serial_number) as string;
@@ -226,10 +228,15 @@ export const revokeCertificate = operation({
       ...{ tenantId, caId: input.id, serialNumber, revokedAt: clock.now(), revokedBy: caller.principal.id },
       reason: input.reason ?? null,
     };
-    if ((await store.deviceCas.revoke(revocation, MAX_REVOKED_CERTIFICATES)) === 'full')
-      return refuse('CONFLICT', `${MAX_REVOKED_CERTIFICATES} certificates of the CA are revoked: replace the CA.`);
     // Also if it was revoked before: the request may be repeated because the answer to the first one was lost.
-    invalidations.publish({ about: 'ca', id: input.id, serialNumber });
+    const revoked = await withSessionChecks(
+      services,
+      { id: input.id, serialNumber },
+      () => store.deviceCas.revoke(revocation, MAX_REVOKED_CERTIFICATES),
+      (result) => result !== 'full',
+    );
+    if (revoked === 'full')
+      return refuse('CONFLICT', `${MAX_REVOKED_CERTIFICATES} certificates of the CA are revoked: replace the CA.`);
     return done({ body: { status: 'revoked' as const, ca_id: input.id, serial_number: serialNumber } });
   },
 });
