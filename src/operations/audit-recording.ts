@@ -23,17 +23,18 @@ const VISIBLE = /^[\x21-\x7e]{1,200}$/;
 /** Whether the operation gets an audit row: it changes something that no journal records. */
 export const isAudited = ({ changes, audit }: Operation): boolean => changes && audit === undefined;
 
-/** Resolves when the audit row is durable. */
+/** Resolves when the audit row is durable. Nothing is written if there is a row with this `id`. */
 export async function auditDone(
   { audit }: Pick<Services, 'audit'>,
   operation: Operation,
   call: Call<unknown>,
   answer: Answer<unknown>,
+  id?: Uuid,
 ): Promise<void> {
   const subject =
     answer.about ?? operation.auditSubject?.(call, answer.body) ?? defaultSubject(operation, call.caller, call.input);
   const action = auditedActionOf(operation, call.caller, subject);
-  if (action !== null) await audit.recordDone(action);
+  if (action !== null) await audit.recordDone(action, id);
 }
 
 /**

@@ -76,6 +76,8 @@ interface SealedAnswer {
   by?: Requester;
   body: Json;
   plan?: Json;
+  /** Absent in rows of earlier builds. */
+  auditId?: Uuid;
   /** SHA-256, hex, of the JCS form of the request's body. Absent in rows of earlier builds. */
   bodyHash?: string;
 }
@@ -87,10 +89,12 @@ interface RunningRequest {
   since: number;
 }
 
-type ClaimServices = Pick<Services, 'clock' | 'open' | 'seal' | 'store'>;
+type ClaimServices = Pick<Services, 'clock' | 'newId' | 'open' | 'seal' | 'store'>;
 
 export type Replayed = Answer<unknown> & {
   replayed?: true;
+  /** Id of the audit row of the request, if it is known. */
+  auditId?: Uuid;
   /** If the stored answer has a secret, its owner as the audit names it: a device or an API key. */
   secretOf?: string;
 };
@@ -192,7 +196,7 @@ export class IdempotencyKeys {
     { caller, operation, request: { method, path, key } }: ClaimRequest,
     bodyHash: string,
   ): Promise<Outcome<Claim>> {
-    const { clock, store, seal } = this.#services;
+    const { clock, newId, store, seal } = this.#services;
     const id = { principal: caller.principal.id, method, path, key };
     const now = clock.now();
     const row = await store.idempotency.find(id);
@@ -210,6 +214,7 @@ export class IdempotencyKeys {
     if (live !== null && (sealed?.bodyHash ?? live.bodyHash) !== bodyHash) return bodyMismatch();
     const answer = isOfTenant ? sealed : null;
 
+    const auditId = newId();
     let replaces = row?.answer;
     const makeRow = (state: IdempotencyRow['state'], status: number, content: Pick<SealedAnswer, 'body' | 'plan'>) => ({
       ...id,
@@ -217,7 +222,7 @@ export class IdempotencyKeys {
       state,
       status,
       answer: seal(
-        JSON.stringify({ tenantId: caller.tenantId, by, bodyHash, ...content } satisfies SealedAnswer),
+        JSON.stringify({ tenantId: caller.tenantId, by, bodyHash, auditId, ...content } satisfies SealedAnswer),
         place,
       ),
       subject: null,
@@ -226,6 +231,7 @@ export class IdempotencyKeys {
     });
     const idempotent: IdempotencyRecord = {
       reserved: live?.state === 'running' ? (answer?.plan ?? null) : null,
+      auditId,
       rowCreated: false,
       toRow({ body, status }, subject) {
         idempotent.rowCreated = true;
@@ -265,8 +271,9 @@ export class IdempotencyKeys {
 }
 
 /** Status 0: the operation's default status. */
-const storedAnswer = (row: IdempotencyRow, { body }: SealedAnswer): Replayed => ({
+const storedAnswer = (row: IdempotencyRow, { body, auditId }: SealedAnswer): Replayed => ({
   body,
+  ...(auditId !== undefined && { auditId }),
   ...(row.status !== 0 && { status: row.status }),
   ...(row.subject !== null && { secretOf: isUuid(row.subject) ? `device:${row.subject}` : row.subject }),
 });

@@ -146,6 +146,8 @@ export interface IdempotencyRecord {
   reserve(plan: Json): Promise<void>;
   /** The plan reserved by an earlier, interrupted attempt, or null. */
   reserved: Json;
+  /** Of the audit row of the request, which a repeated request writes if the first one ended before. */
+  readonly auditId: Uuid;
   /** True once `toRow` was called: the answer is stored with the effect. Otherwise `perform` stores it afterwards. */
   rowCreated: boolean;
 }

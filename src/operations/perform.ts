@@ -3,6 +3,7 @@ import { NotOwner } from '../actors/contract.ts';
 import { errorText, fieldErrors } from '../domain/field-errors.ts';
 import { checkJson } from '../domain/json/strict.ts';
 import { done, type FieldError, type Outcome, type Refusal, refuse } from '../domain/refusals.ts';
+import type { Uuid } from '../domain/values.ts';
 import type { StoreLiveness } from '../services/store-liveness.ts';
 import { auditDone, auditOperatorRead, auditRefusal, auditReplay, isAudited } from './audit-recording.ts';
 import { callerRefusal, tenantRefusal } from './caller-authorization.ts';
@@ -107,22 +108,40 @@ async function runEntered(
   }
   const running = (idempotent: IdempotencyRecord) => runAudited(parts, operation, { input, caller, idempotent });
   const outcome = await keys.run({ caller, operation, request: keyed }, running);
-  const shown = outcome.ok ? outcome.value.secretOf : undefined;
-  if (shown !== undefined) await auditReplay(services, caller, shown);
+  if (outcome.ok && outcome.value.replayed) {
+    const { auditId, secretOf } = outcome.value;
+    // The first request may have ended between its effect and its row, or not have known the outcome of its commit.
+    if (auditId !== undefined)
+      await auditEffect(parts, operation, { input, caller, idempotent: null }, outcome.value, auditId);
+    if (secretOf !== undefined) await auditReplay(services, caller, secretOf);
+  }
   return outcome;
 }
 
 async function runAudited(
-  { services, granted }: PerformParts,
+  parts: PerformParts,
   operation: Operation,
   call: Call<unknown>,
 ): Promise<Outcome<Answer<unknown>>> {
+  const { services, granted } = parts;
   const outcome = await operation.run(granted.for(operation), call);
-  // A 409 with a body is a dry run: the change request is audited instead.
-  if (outcome.ok && outcome.value.status !== 409 && isAudited(operation))
-    await auditDone(services, operation, call, outcome.value);
-  if (outcome.ok) await auditOperatorRead(services, operation, call);
+  if (outcome.ok) {
+    await auditEffect(parts, operation, call, outcome.value, call.idempotent?.auditId);
+    await auditOperatorRead(services, operation, call);
+  }
   return outcome;
+}
+
+/** Writes the audit row with this id, unless there is one. */
+async function auditEffect(
+  { services }: Pick<PerformParts, 'services'>,
+  operation: Operation,
+  call: Call<unknown>,
+  answer: Answer<unknown>,
+  auditId: Uuid | undefined,
+): Promise<void> {
+  // A 409 with a body is a dry run: the change request is audited instead.
+  if (answer.status !== 409 && isAudited(operation)) await auditDone(services, operation, call, answer, auditId);
 }
 
 interface Entered {

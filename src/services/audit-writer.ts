@@ -73,10 +73,10 @@ export class AuditWriter implements SizeReporter {
 
   /**
    * Resolves when the row is durable. Retried for as long as the store is unavailable; the caller may stop waiting
-   * earlier.
+   * earlier. Nothing is written if there is a row with this `id`.
    */
-  recordDone(action: AuditedAction): Promise<void> {
-    return this.recordCounted(action, 1);
+  recordDone(action: AuditedAction, id?: Uuid): Promise<void> {
+    return this.#record({ ...action, outcome: 'done', count: 1 }, id);
   }
 
   /** Like `recordDone` for an action on so many things, such as rows of a file. */
@@ -148,10 +148,10 @@ export class AuditWriter implements SizeReporter {
     for (const { waiter } of this.#pending) waiter?.reject(new StoreUnavailable('the service is closed'));
   }
 
-  #record(action: AuditedAction & Pick<AuditRow, 'outcome' | 'count'>): Promise<void> {
+  #record(action: AuditedAction & Pick<AuditRow, 'outcome' | 'count'>, id = this.#parts.newId()): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#add({
-        row: { ...action, id: this.#parts.newId(), at: this.#parts.clock.now() },
+        row: { ...action, id, at: this.#parts.clock.now() },
         waiter: { resolve, reject },
       });
     });

@@ -371,6 +371,10 @@ class WrappedAnswer implements IdempotencyRecord {
     return this.#record.reserved;
   }
 
+  get auditId(): Uuid {
+    return this.#record.auditId;
+  }
+
   get rowCreated(): boolean {
     return this.#record.rowCreated;
   }
