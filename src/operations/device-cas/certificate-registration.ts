@@ -118,16 +118,16 @@ async function register(
     await actors.create(ref, event);
     if (manifest !== null) manifests.put(manifest);
   }
-  const subject = { caId, commonName, tenantId, deviceId: id, boundBy: null, boundAt: clock.now() };
-  if (!(await store.deviceCas.bind(subject, null))) {
-    const bound = await store.deviceCas.subject(caId, commonName);
-    return bound === null ? refuse('CONFLICT', 'The common name could not be bound.') : done(bound.deviceId);
-  }
-  await audit.recordDone({
+  const action = {
     ...{ tenantId, by: setBy, key: null, via: 'mqtt', action: 'registerDeviceByCertificate', subject: `device:${id}` },
     ...{ requestId: newId(), address, client: `certificate ${serialNumber} of CA ${caId}` },
-  });
-  return done(id);
+  };
+  // Before the binding: the next sign-in of a name that is bound does not come here.
+  await audit.recordDone(action, derivedId(ca.createdAt, 'certificate audit', caId, commonName));
+  const subject = { caId, commonName, tenantId, deviceId: id, boundBy: null, boundAt: clock.now() };
+  if (await store.deviceCas.bind(subject, null)) return done(id);
+  const bound = await store.deviceCas.subject(caId, commonName);
+  return bound === null ? refuse('CONFLICT', 'The common name could not be bound.') : done(bound.deviceId);
 }
 
 /**

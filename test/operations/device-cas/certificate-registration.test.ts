@@ -5,6 +5,7 @@ import { LocalShards } from '../../../src/actors/owned-shards.ts';
 import type { DeviceCa } from '../../../src/domain/device-ca.ts';
 import { SHARD_COUNT, shardOf } from '../../../src/domain/shards.ts';
 import { registerByCertificate } from '../../../src/operations/device-cas/certificate-registration.ts';
+import { CommitUnknown } from '../../../src/store/contract.ts';
 import { testClock } from '../../support/clock.ts';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import { makeTestTenant, type TestTenant } from '../../support/test-tenant.ts';
@@ -93,6 +94,24 @@ describe('a device', () => {
     vi.spyOn(service.store.devices, 'count').mockResolvedValue(1_000_000);
     expect(await register('lamp-2')).toMatchObject({ ok: false, refusal: { code: 'QUOTA_REACHED' } });
     expect(await register('lamp-1')).toEqual({ ok: true, value: device.id });
+  });
+
+  it.each([
+    ['took effect', true],
+    ['had no effect', false],
+  ])('is audited once if the outcome of its binding was unknown and it %s', async (_, hasEffect) => {
+    const { deviceCas } = service.store;
+    const bind = deviceCas.bind.bind(deviceCas);
+    vi.spyOn(deviceCas, 'bind').mockImplementationOnce(async (...given) => {
+      if (hasEffect) await bind(...given);
+      throw new CommitUnknown('connection lost');
+    });
+    await expect(register('lamp-1')).rejects.toBeInstanceOf(CommitUnknown);
+    expect(await register('lamp-1')).toMatchObject({ ok: true });
+    await register('lamp-1');
+    const { entries } = (await mine.call('GET', '/audit?action=registerDeviceByCertificate')).body;
+    const [{ id }] = await devices();
+    expect(entries).toMatchObject([{ subject: `device:${id}`, via: 'mqtt' }]);
   });
 
   it('is an operation of its shard until it is bound, and is not registered while the shard leaves', async () => {
