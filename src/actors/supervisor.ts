@@ -145,7 +145,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
 
   /** As `create`, with the options of the runtime's own senders. */
   createWith(ref: ActorRef, event: MachineEvent, internal: InternalSendOptions): Promise<Reply> {
-    if (this.#registry.has(ref)) return Promise.reject(new ActorExists('the actor exists already'));
+    if (this.#liveOrCreated(ref)) return Promise.reject(new ActorExists('the actor exists already'));
     const rejection = this.#admission.rejectionFor(0, internal);
     if (rejection) return Promise.reject(rejection);
     const actor = this.#activator.createBlank(ref);
@@ -337,8 +337,17 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
       });
   }
 
+  /** The actor in memory, also if it is being created; not one whose creating event was rejected while it was queued. */
+  #liveOrCreated(ref: ActorRef): LiveActor | undefined {
+    const actor = this.#registry.get(ref);
+    if (actor === undefined || actor.version > 0) return actor;
+    if (actor.mailbox.length > 0 || actor.status === 'committing') return actor;
+    this.evict(actor);
+    return undefined;
+  }
+
   #route(ref: ActorRef, event: MachineEvent, internal: InternalSendOptions, replyTo: ReplyHandler): void {
-    const live = this.#registry.get(ref);
+    const live = this.#liveOrCreated(ref);
     if (live) {
       this.#enqueue(live, event, internal, replyTo);
       return;

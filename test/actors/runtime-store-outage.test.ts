@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ActorExists, EventFailed } from '../../src/actors/contract.ts';
+import { ActorExists, EventFailed, NoSuchActor } from '../../src/actors/contract.ts';
 import { CommitUnknown, StoreUnavailable } from '../../src/store/contract.ts';
 import { eventually } from '../support/clock.ts';
 import type { LampContext } from '../support/memory-actor-store.ts';
@@ -38,6 +38,35 @@ describe('a store that is briefly unavailable', () => {
     await eventually(() => !runtime.actors.groupCommit.paused);
     away = false;
     expect((await runtime.actors.send(ref('a'), event('press'))).version).toBe(2);
+  });
+
+  it('leaves no actor behind whose creation it did not store, so that it can be created again', async () => {
+    restart({ callerTimeoutMs: 50 });
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+    let held = false;
+    store.beforeCommit = async () => {
+      held = true;
+      await gate;
+      throw new StoreUnavailable('gone');
+    };
+    const inFlight = make('a');
+    await eventually(() => held);
+    const outcomes = Promise.allSettled([inFlight, make('b'), make('c')]);
+    clock.advance(100);
+    expect((await outcomes).map((one) => one.status === 'rejected' && one.reason.name)).toEqual([
+      'CommitUnknown',
+      'StoreUnavailable',
+      'StoreUnavailable',
+    ]);
+    const repeated = make('b');
+    const sent = runtime.actors.send(ref('c'), event('press'));
+    store.beforeCommit = () => {};
+    open();
+    await expect(sent).rejects.toThrow(NoSuchActor);
+    expect((await repeated).version).toBe(1);
+    await runtime.actors.groupCommit.whenDrained();
+    expect(runtime.actors.stats().live).toBe(1);
+    expect((await make('a')).version).toBe(1);
   });
 
   it('receives the same commit again if the connection was lost, and it takes effect once', async () => {

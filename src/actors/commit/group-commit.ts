@@ -102,7 +102,11 @@ export class GroupCommit {
 
   /** Queues the actor for the next batch if it has events. */
   enqueue(actor: LiveActor): void {
-    if (actor.mailbox.length === 0) return;
+    if (actor.mailbox.length === 0) {
+      // Its creating event was rejected: no actor exists, and the id can be used again.
+      if (actor.version === 0) this.#outcomeHandler.evict(actor);
+      return;
+    }
     // It was evicted during a batch: requeued events belong to the instance that was loaded in its place.
     if (actor.status === 'evicted') {
       this.#outcomeHandler.evict(actor);
@@ -203,7 +207,10 @@ export class GroupCommit {
       const actor = this.#queue[taken] as LiveActor;
       actor.unqueue();
       const envelopes = takeEnvelopes(actor, this.#limits.batchEvents);
-      if (envelopes.length === 0) continue;
+      if (envelopes.length === 0) {
+        this.enqueue(actor);
+        continue;
+      }
       events += envelopes.length;
       units.push(this.#decideMailbox(actor, envelopes));
     }
@@ -401,7 +408,6 @@ export class GroupCommit {
         new EventFailed('the store rejected the data of an event', { cause: error }),
       );
     }
-    if (actor.version === 0 && actor.mailbox.length === 0) this.#outcomeHandler.evict(actor);
     this.enqueue(actor);
   }
 
