@@ -29,12 +29,15 @@ const CHECK_MS = 500;
  * the store does not answer, it is rejected after it wherever it waits: in a mailbox, in the activation queue or in a
  * commit. A store that answers, however slowly, keeps its senders waiting.
  *
- * A failed attempt is reported by the component that made it (`rejectExpired`). A store that is silent, with commits in
- * flight, is detected here: then the senders of those commits are answered too, and the eventual result is discarded.
+ * A failed attempt is reported by the component that made it (`rejectExpired`). A store that does not answer for long is
+ * detected here: after failed commits the senders in the queue are answered too, whose turn may be far away; and while
+ * commits are in flight, so are the senders of those, and the eventual result is discarded.
  */
 export class Deadlines {
   readonly #commits = new Map<readonly DecidedEvents[], PromiseWithResolvers<void>>();
   #lastAnswerAt = 0;
+  /** A commit has failed without an answer, and none was answered since. */
+  #isFailing = false;
   #timer: NodeJS.Timeout | null = null;
 
   readonly #clock: Clock;
@@ -80,7 +83,7 @@ export class Deadlines {
   }
 
   commitStarted(units: readonly DecidedEvents[]): void {
-    if (this.#commits.size === 0) this.#lastAnswerAt = elapsedOf(this.#clock);
+    if (this.#commits.size === 0 && !this.#isFailing) this.#lastAnswerAt = elapsedOf(this.#clock);
     this.#commits.set(units, Promise.withResolvers());
     this.#arm();
   }
@@ -92,7 +95,14 @@ export class Deadlines {
 
   /** A commit was answered, or its data refused: the store is reachable. */
   storeAnswered(): void {
+    this.#isFailing = false;
     this.#lastAnswerAt = elapsedOf(this.#clock);
+  }
+
+  /** An attempt to commit had no answer. */
+  commitFailed(): void {
+    this.#isFailing = true;
+    if (this.#isSilent()) this.#rejectQueued();
   }
 
   #within(timeoutMs: Milliseconds): StillWaits {
@@ -110,8 +120,12 @@ export class Deadlines {
   #check(): void {
     this.#timer = null;
     if (this.#commits.size === 0) return;
-    if (elapsedOf(this.#clock) - this.#lastAnswerAt >= this.#limits.callerTimeoutMs) this.#storeIsSilent();
+    if (this.#isSilent()) this.#storeIsSilent();
     this.#arm();
+  }
+
+  #isSilent(): boolean {
+    return elapsedOf(this.#clock) - this.#lastAnswerAt >= this.#limits.callerTimeoutMs;
   }
 
   #storeIsSilent(): void {
@@ -119,6 +133,10 @@ export class Deadlines {
     for (const [units, { promise }] of this.#commits) {
       for (const unit of units) rejectExpiredOf(unit, promise, now);
     }
+    this.#rejectQueued();
+  }
+
+  #rejectQueued(): void {
     for (const owner of this.#queuedMailboxes()) this.rejectExpired(owner, noAnswer());
   }
 }

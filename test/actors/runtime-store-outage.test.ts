@@ -40,6 +40,23 @@ describe('a store that is briefly unavailable', () => {
     expect((await runtime.actors.send(ref('a'), event('press'))).version).toBe(2);
   });
 
+  it('rejects the callers of all actors when they have expired, however many batches that would take', async () => {
+    restart({ batchActors: 1 });
+    const ids = Array.from({ length: 20 }, (_, n) => `lamp ${n}`);
+    await Promise.all(ids.map((id) => make(id)));
+    let attempts = 0;
+    store.beforeCommit = () => {
+      attempts += 1;
+      throw new StoreUnavailable('gone');
+    };
+    const outcomes = Promise.allSettled(ids.map((id) => runtime.actors.send(ref(id), event('press'))));
+    await eventually(() => runtime.actors.groupCommit.paused);
+    const before = attempts;
+    clock.advance(2_000);
+    expect(new Set((await outcomes).map(({ status }) => status))).toEqual(new Set(['rejected']));
+    expect(attempts).toBe(before + 1);
+  });
+
   it('leaves no actor behind whose creation it did not store, so that it can be created again', async () => {
     restart({ callerTimeoutMs: 50 });
     const { promise: gate, resolve: open } = Promise.withResolvers<void>();

@@ -344,6 +344,7 @@ export class GroupCommit {
   #backOff(): void {
     this.#failures += 1;
     this.#pausedUntil = performance.now() + backoffDelay(this.#failures, RETRY, 'half');
+    this.#deadlines.commitFailed();
     this.#meter.storeUnavailable();
   }
 
