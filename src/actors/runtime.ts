@@ -17,6 +17,7 @@ import { DEFAULT_RUNTIME_LIMITS, type RuntimeLimits } from './runtime-limits.ts'
 import { ShardUnloader } from './shard-unloader.ts';
 import { Supervisor } from './supervisor.ts';
 import { Timers } from './timers.ts';
+import { UnreleasedTenants } from './unreleased-tenants.ts';
 import { VerificationWatches } from './verification-watches.ts';
 
 const PASSIVATE_MS = 5_000;
@@ -33,6 +34,7 @@ export class Runtime implements SizeReporter {
   readonly timers: Timers;
   readonly outbox: Outbox;
   readonly #revokedDeviceCommands: RevokedDeviceCommands;
+  readonly #unreleasedTenants: UnreleasedTenants;
   readonly #clock: Clock;
   /** Null for a process that owns everything. */
   readonly #shards: LocalShards | null;
@@ -80,11 +82,15 @@ export class Runtime implements SizeReporter {
     this.watches = new VerificationWatches(shared);
     this.sessions = new Presence(shared);
     this.#revokedDeviceCommands = new RevokedDeviceCommands(shared);
+    this.#unreleasedTenants = new UnreleasedTenants({ supervisor: this.actors, eventBus: this.eventBus, log });
     this.actors.setHooks({
       deliver: (rows) => this.outbox.deliver(rows),
       resolveSync: (output, batch) => this.outbox.resolveSync(output, batch),
       timerSet: (timer) => this.timers.timerSet(timer),
-      reconcileWithStore: () => this.#reconcileWithStore(),
+      reconcileWithStore: (actors) => {
+        this.#reconcileWithStore();
+        void this.#unreleasedTenants.announce(actors);
+      },
     });
   }
 
@@ -112,7 +118,7 @@ export class Runtime implements SizeReporter {
     await this.outbox.sweepAgain();
     await this.#revokedDeviceCommands.sweep();
     await this.sessions.expectReconnects(shards);
-    this.timers.shardsAdded();
+    this.timers.readSoon();
   }
 
   /** When this node last took over the tenant from another owner; null if it never did. */
@@ -171,11 +177,13 @@ export class Runtime implements SizeReporter {
     this.timers.stop();
     this.outbox.stop();
     this.#revokedDeviceCommands.stop();
+    this.#unreleasedTenants.stop();
     this.watches.stop();
   }
 
   #reconcileWithStore(): void {
     void this.outbox.sweep();
+    this.timers.readSoon();
     this.watches.reload();
     this.#revokedDeviceCommands.sweepTwice();
   }

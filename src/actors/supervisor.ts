@@ -42,8 +42,11 @@ export interface CommitHooks {
   /** Resolves an output from memory; null if that is not possible. */
   resolveSync: ActorDirectory['resolveSync'];
   timerSet(timer: TimerRow): void;
-  /** Acts on stored rows whose commit this process did not release: outbox, expected states, revoked devices. */
-  reconcileWithStore(): void;
+  /**
+   * Acts on stored rows whose commit this process did not release: outbox, timers, expected states, revoked devices, and
+   * the tenants among `actors`, whose commit it was.
+   */
+  reconcileWithStore(actors: readonly ActorRef[]): void;
 }
 
 const RESOLVED: Promise<void> = Promise.resolve();
@@ -214,7 +217,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     } finally {
       leave();
     }
-    this.#hooks.reconcileWithStore();
+    this.#hooks.reconcileWithStore([]);
     return true;
   }
 
@@ -322,8 +325,8 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     this.#activationQueue.prepend(actor.ref, envelopes);
   }
 
-  reconcileWithStore(): void {
-    this.#hooks.reconcileWithStore();
+  reconcileWithStore(actors: readonly ActorRef[]): void {
+    this.#hooks.reconcileWithStore(actors);
   }
 
   dropSpentTimers({ actor: { ref }, version, spentTimers }: UnitOfWork): void {

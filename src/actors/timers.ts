@@ -66,8 +66,8 @@ export class Timers {
     this.#handle = null;
   }
 
-  /** Reads the store soon, for the timers of shards that were added. */
-  shardsAdded(): void {
+  /** Reads the store soon: it may have timers of which `timerSet` was not told, such as those of shards that were added. */
+  readSoon(): void {
     this.#nextAt = 0;
     this.#arm();
   }

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
+import { CommitUnknown } from '../../src/store/contract.ts';
 import { eventually } from '../support/clock.ts';
 import { clock, event, make, ref, restart, runtime, store, withRuntime } from './runtime-fixture.ts';
 
@@ -86,6 +87,22 @@ describe('timers', () => {
     await eventually(() => runtime.actors.peek(ref('a'))?.snapshot.value === 'off');
     await runtime.stop();
   });
+});
+
+it('timers that a commit with an unknown outcome has set fire in time', async () => {
+  restart({ deviceTimeoutMs: 100 });
+  await runtime.start();
+  await make('a');
+  await runtime.timers.tick();
+  let away = true;
+  store.afterCommit = () => {
+    if (away) throw new CommitUnknown('connection lost');
+  };
+  await expect(runtime.actors.send(ref('a'), event('press'))).rejects.toThrow(CommitUnknown);
+  away = false;
+  clock.advance(1_000);
+  await eventually(() => store.rows.get('device:a')?.value === 'off');
+  await runtime.stop();
 });
 
 describe('a fired timer', () => {

@@ -3,6 +3,7 @@ import type { Clock } from '../../domain/clock.ts';
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Lease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
+import type { ActorRef } from '../../machines/outputs.ts';
 import {
   type ActorStore,
   CommitUnknown,
@@ -30,8 +31,8 @@ export interface BatchOutcomeHandler {
   handleFailedEvent(actor: LiveActor, envelope: Envelope, error: Error): void;
   /** The stored row differs from memory, or is unknown: the actor must be reloaded before its next event. */
   evict(actor: LiveActor): void;
-  /** A commit may or may not have happened: acts on the rows that it stored, if it did. */
-  reconcileWithStore(): void;
+  /** A commit of these actors may or may not have happened: acts on the rows that it stored, if it did. */
+  reconcileWithStore(actors: readonly ActorRef[]): void;
   /** Deletes the rows of timers that fired without a transition. */
   dropSpentTimers(unit: UnitOfWork): void;
 }
@@ -329,7 +330,7 @@ export class GroupCommit {
     if (error instanceof CommitUnknown) {
       this.#log.warn({ err: error, actors: units.length }, 'commit outcome unknown; reloading actors');
       for (const unit of units) this.#rejectAndEvict(unit, error);
-      this.#outcomeHandler.reconcileWithStore();
+      this.#outcomeHandler.reconcileWithStore(units.map(({ actor }) => actor.ref));
       return;
     }
     if (error instanceof StoreUnavailable) {
