@@ -15,6 +15,7 @@ const exceptions: Readonly<Record<string, string>> = {
   'actors/owned-shards.ts accepted': 'fixed size: at most one entry for each shard',
   'actors/owned-shards.ts leaving': 'fixed size: at most one entry for each shard',
   'actors/owned-shards.ts unloading': 'fixed size: at most one entry for each shard',
+  'actors/presence.ts uncheckedShards': 'fixed size: at most one entry for each shard',
   'actors/runtime.ts openedAt': 'fixed size: at most one entry for each shard',
   'actors/shard-operations.ts interruptible': 'reported as uploads',
   'actors/shard-operations.ts running': 'fixed size: one entry for each shard',

@@ -51,6 +51,8 @@ export class Presence implements DeviceSessions {
   readonly #flushing = new Set<ReadonlyMap<Uuid, Unflushed>>();
   /** Devices to mark offline unless they reconnect, with the due time in monotonic milliseconds. */
   readonly #awaitingReconnect = new Map<Uuid, number>();
+  /** Shards whose devices may have ended their sessions without being marked offline. */
+  readonly #uncheckedShards = new Set<number>();
   #handle: NodeJS.Timeout | null = null;
   #running: Promise<void> | null = null;
 
@@ -103,6 +105,11 @@ export class Presence implements DeviceSessions {
     for (const deviceId of await this.#store.devices.online(shards)) {
       if (!this.#sessions.has(deviceId)) this.#awaitingReconnect.set(deviceId, until);
     }
+  }
+
+  /** Checks at the next `tick` which devices are still marked online: those shards were about to leave, and stay. */
+  shardsStayed(shards: Iterable<number>): void {
+    for (const shard of shards) this.#uncheckedShards.add(shard);
   }
 
   /** Removes the sessions of shards that another node takes over, and writes what they have reported. */
@@ -255,7 +262,20 @@ export class Presence implements DeviceSessions {
       disconnected.push(deviceId);
     }
     void this.#markAllOffline(disconnected);
+    await this.#checkShards();
     await this.flush();
+  }
+
+  async #checkShards(): Promise<void> {
+    const shards = [...this.#uncheckedShards];
+    if (shards.length === 0) return;
+    this.#uncheckedShards.clear();
+    try {
+      await this.expectReconnects(shards);
+    } catch (error) {
+      this.shardsStayed(shards);
+      this.#log.warn({ err: error, shards: shards.length }, 'presence: online devices of shards not read; retrying');
+    }
   }
 
   /** Writes the activity since the last flush; activity during the flush is left to the next one. */

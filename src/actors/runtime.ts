@@ -148,7 +148,10 @@ export class Runtime implements SizeReporter {
    * not become idle in time; they stay open then. The caller has ended everything that sends them events.
    */
   async closeShards(shards: ReadonlySet<number>, timeoutMs: Milliseconds): Promise<boolean> {
-    if (!(await this.#unloader?.unload(shards, timeoutMs))) return false;
+    if (!(await this.#unloader?.unload(shards, timeoutMs))) {
+      this.#repeatSkipped(shards);
+      return false;
+    }
     await this.sessions.leaveShards(shards);
     this.watches.reload();
     return true;
@@ -179,6 +182,12 @@ export class Runtime implements SizeReporter {
     this.#revokedDeviceCommands.stop();
     this.#unreleasedTenants.stop();
     this.watches.stop();
+  }
+
+  /** While the shards were being unloaded, their rows were not read, and their devices not marked offline. */
+  #repeatSkipped(shards: ReadonlySet<number>): void {
+    this.sessions.shardsStayed(shards);
+    this.#reconcileWithStore();
   }
 
   #reconcileWithStore(): void {

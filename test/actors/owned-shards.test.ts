@@ -4,6 +4,7 @@ import { LocalShards, tenantIdIn } from '../../src/actors/owned-shards.ts';
 import { Runtime } from '../../src/actors/runtime.ts';
 import { type OwnedShards, shardOf } from '../../src/domain/shards.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
+import { type Store, StoreUnavailable } from '../../src/store/contract.ts';
 import { eventLoopTurns, eventually, type TestClock, testClock } from '../support/clock.ts';
 import { silentLog } from '../support/lock-parts.ts';
 import { type LampContext, lamp, MemoryActorStore, makeRuntimeStore } from '../support/memory-actor-store.ts';
@@ -18,14 +19,15 @@ const CLOSE_MS = 5_000;
 
 let memory: MemoryActorStore;
 let clock: TestClock;
-let nodes: { shards: LocalShards; runtime: Runtime }[];
+let nodes: { shards: LocalShards; runtime: Runtime; store: Store }[];
 
 function openNode(): (typeof nodes)[number] {
   const shards = new LocalShards();
   const { store } = makeRuntimeStore(memory);
   const runtime = new Runtime({ store, definitions: () => definition, clock, log: silentLog, shards });
-  nodes.push({ shards, runtime });
-  return { shards, runtime };
+  const node = { shards, runtime, store };
+  nodes.push(node);
+  return node;
 }
 
 beforeEach(() => {
@@ -38,7 +40,8 @@ afterEach(() => {
 });
 
 const event = (type: string, more: object = {}): MachineEvent => ({ type, at: clock.now(), ...more }) as MachineEvent;
-const make = ({ runtime }: (typeof nodes)[number], id: string) => runtime.actors.create(ref(id), event('make', { id }));
+const make = ({ runtime }: Pick<(typeof nodes)[number], 'runtime' | 'shards'>, id: string) =>
+  runtime.actors.create(ref(id), event('make', { id }));
 const pressedOf = (committed: Committed | null) =>
   (committed?.snapshot.context as LampContext | undefined)?.live.pressed;
 
@@ -88,6 +91,87 @@ describe('a node without the shard of an actor', () => {
     expect(await memory.dueTimers(clock.now(), 10)).toHaveLength(1);
     await owner.runtime.timers.tick();
     expect(await memory.dueTimers(clock.now(), 10)).toHaveLength(0);
+  });
+});
+
+describe('a shard that stays because its actors do not become idle', () => {
+  const device = ref('lamp 01');
+  const ofShard1 =
+    <T>(rows: T[]) =>
+    (shards?: OwnedShards) =>
+      Promise.resolve(shards?.includes(1) ? rows : []);
+  let node: (typeof nodes)[number];
+
+  beforeEach(async () => {
+    node = openNode();
+    await node.runtime.openShards([1, 2]);
+    await make(node, device.id);
+  });
+
+  /** Runs `meanwhile` while the shard is being unloaded. */
+  async function stay(meanwhile: () => unknown): Promise<void> {
+    const { runtime } = node;
+    const held = Promise.withResolvers<void>();
+    memory.beforeCommit = () => held.promise;
+    const noted = runtime.actors.send(device, event('note', { text: 'x' }));
+    const closing = runtime.closeShards(new Set([1]), CLOSE_MS);
+    await meanwhile();
+    clock.advance(CLOSE_MS);
+    expect(await closing).toBe(false);
+    runtime.keepShards(new Set([1]));
+    held.resolve();
+    await noted;
+  }
+
+  it('has its timers fired, although they were not read in that time', async () => {
+    const { runtime } = node;
+    await runtime.actors.send(device, event('press'));
+    runtime.timers.start();
+    await stay(() => runtime.timers.tick());
+    await eventually(() => runtime.actors.peek(device)?.snapshot.value === 'off');
+  });
+
+  it('has its verification watches again', async () => {
+    const { runtime, store } = node;
+    const watch = { deviceId: device.id, commandId: 'command', expected: { on: true }, seen: false };
+    store.commands.awaitingVerification = ofShard1([watch]);
+    const known = () => runtime.watches.forDevice(device.id);
+    await runtime.watches.load();
+    expect(known()).toHaveLength(1);
+    await stay(async () => {
+      await runtime.watches.load();
+      expect(known()).toHaveLength(0);
+    });
+    await eventually(() => known().length === 1);
+  });
+
+  it('marks a device offline whose session ended in that time, once the store can be read', async () => {
+    const { runtime, store } = node;
+    const { sessions } = runtime;
+    const session = { deviceId: device.id, tenantId: 'tenant 01', sessionId: 's', keyVersion: 1, subscribed: false };
+    const sent: string[] = [];
+    const send = runtime.actors.send.bind(runtime.actors);
+    runtime.actors.send = (to, sentEvent, options) => {
+      const reply = send(to, sentEvent, options);
+      reply.then(
+        () => sent.push(sentEvent.type),
+        () => sent.push(`${sentEvent.type} refused`),
+      );
+      return reply;
+    };
+    sessions.open(session);
+    await stay(async () => {
+      sessions.close(device.id, 's');
+      await eventually(() => sent.length > 0);
+    });
+    store.devices.online = () => Promise.reject(new StoreUnavailable('gone'));
+    await sessions.tick();
+    store.devices.online = ofShard1([device.id]);
+    await sessions.tick();
+    clock.advance(60_000);
+    await sessions.tick();
+    await eventually(() => sent.length === 3);
+    expect(sent).toEqual(['presence.lost refused', 'note', 'presence.lost']);
   });
 });
 
