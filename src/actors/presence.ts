@@ -292,8 +292,10 @@ export class Presence implements DeviceSessions {
         await this.#store.devices.flushPresence([...rows].map(([deviceId, row]) => this.#toFlushRow(deviceId, row)));
       } catch (error) {
         this.#log.warn({ err: error }, 'presence flush failed; retrying');
-        for (const [deviceId, row] of rows)
-          this.#unflushed.set(deviceId, mergeUnflushed(row, this.#unflushed.get(deviceId)));
+        for (const [deviceId, row] of rows) {
+          const unwritten = error instanceof CommitUnknown ? withoutRefusals(row) : row;
+          this.#unflushed.set(deviceId, mergeUnflushed(unwritten, this.#unflushed.get(deviceId)));
+        }
         return;
       } finally {
         this.#flushing.delete(rows);
@@ -377,6 +379,9 @@ function recordReported(to: Reported, { battery, telemetry }: Reported): void {
   if (battery !== undefined) to.battery = battery;
   if (telemetry !== undefined) to.telemetry = { ...to.telemetry, ...telemetry };
 }
+
+/** A flush that may have happened must not count refusals again; writing everything else again changes nothing. */
+const withoutRefusals = ({ refusals: _, ...row }: Unflushed): Unflushed => row;
 
 /** Merges activity that was not written with the activity since. */
 function mergeUnflushed(before: Unflushed, since: Unflushed | undefined): Unflushed {

@@ -1,3 +1,4 @@
+import { jsonEqual } from './json/value.ts';
 import type { EpochMs } from './values.ts';
 
 /** An entry of a device's connection history. */
@@ -13,8 +14,9 @@ export const connectionEventNames = ['online', 'offline', 'hello', 'firmware'] a
 /** Entries that are kept of a device, so that one that reconnects all the time does not fill the store. */
 export const MAX_CONNECTION_EVENTS = 20;
 
-/** The newest entries of both, newest first. */
+/** The newest entries of both, newest first; those that are in both only once. */
 export const mergeConnectionEvents = (
   newer: readonly ConnectionEvent[],
   older: readonly ConnectionEvent[],
-): ConnectionEvent[] => [...newer, ...older].slice(0, MAX_CONNECTION_EVENTS);
+): ConnectionEvent[] =>
+  [...newer, ...older.filter((one) => !newer.some((known) => jsonEqual(one, known)))].slice(0, MAX_CONNECTION_EVENTS);

@@ -4,7 +4,7 @@ import { Runtime } from '../../src/actors/runtime.ts';
 import type { VerificationWatches } from '../../src/actors/verification-watches.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import type { ActorRef, Output } from '../../src/machines/outputs.ts';
-import { StoreUnavailable } from '../../src/store/contract.ts';
+import { CommitUnknown, StoreUnavailable } from '../../src/store/contract.ts';
 import { eventually, type TestClock, testClock } from '../support/clock.ts';
 import { lamp, MemoryActorStore, makeRuntimeStore } from '../support/memory-actor-store.ts';
 
@@ -202,6 +202,28 @@ describe('presence', () => {
     expect(sessions.connections('d1')).toEqual([]);
     for (let at = 0; at < 50; at++) sessions.recordConnection('d1', { at, event: 'offline' });
     expect(sessions.connections('d1').map(({ at }) => at)).toEqual(Array.from({ length: 20 }, (_, n) => 49 - n));
+  });
+
+  it('counts no rejected message twice whose flush has an unknown outcome', async () => {
+    const { sessions } = runtime;
+    const flush = memory.store.devices.flushPresence;
+    sessions.recordActivity('d1', { at: 5, battery: 40 });
+    sessions.recordConnection('d1', { at: 5, event: 'online' });
+    sessions.recordRefusal('d1');
+    memory.store.devices.flushPresence = async (rows) => {
+      await flush(rows);
+      throw new CommitUnknown('connection lost');
+    };
+    await sessions.flush();
+    memory.store.devices.flushPresence = flush;
+    sessions.recordRefusal('d1');
+    sessions.recordRefusal('d1');
+    await sessions.flush();
+    const row = { deviceId: 'd1', lastSeen: 5, battery: 40, connections: [{ at: 5, event: 'online' }] };
+    expect(memory.flushed).toEqual([
+      { ...row, refusals: 1 },
+      { ...row, refusals: 2 },
+    ]);
   });
 
   it('has what a flush is writing until the store has it', async () => {

@@ -1,5 +1,4 @@
 import { type ConnectionEvent, mergeConnectionEvents } from '../../domain/connection-event.ts';
-import { jsonEqual } from '../../domain/json/value.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { Services } from '../operation.ts';
 
@@ -8,15 +7,8 @@ export async function connectionHistories(
   { sessions, store }: Pick<Services, 'sessions' | 'store'>,
   ids: readonly Uuid[],
 ): Promise<ReadonlyMap<Uuid, readonly ConnectionEvent[]>> {
-  // Before the query, because a flush in between moves entries from memory to the store.
+  // Before the query: a flush in between moves entries from memory to the store, and then both have them.
   const latest = ids.map((id) => [id, sessions.connections(id)] as const);
   const stored = await store.devices.connections(ids);
-  return new Map(latest.map(([id, events]) => [id, withoutRepeats(events, stored.get(id) ?? [])]));
+  return new Map(latest.map(([id, events]) => [id, mergeConnectionEvents(events, stored.get(id) ?? [])]));
 }
-
-/** Entries that a flush has stored since they were read from memory are in both lists. */
-const withoutRepeats = (latest: readonly ConnectionEvent[], stored: readonly ConnectionEvent[]): ConnectionEvent[] =>
-  mergeConnectionEvents(
-    latest.filter((one) => !stored.some((known) => jsonEqual(one, known))),
-    stored,
-  );

@@ -12,8 +12,8 @@ import { type Database, idArray } from './database.ts';
 
 /**
  * A `lastSeen` of 0 leaves the time unchanged. Older times than the row's are ignored, and a key row that a commit is
- * changing is left for the next flush: waiting for it could deadlock. A flush whose outcome was unknown is repeated, so
- * connection events that the row has already are not added again.
+ * changing is left for the next flush: waiting for it could deadlock. Connections that are stored already are not added
+ * again: a flush with an unknown outcome is repeated.
  */
 export async function flushPresence(database: Database, rows: readonly PresenceFlush[]): Promise<void> {
   if (rows.length === 0) return;

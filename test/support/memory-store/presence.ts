@@ -1,5 +1,4 @@
 import { mergeConnectionEvents } from '../../../src/domain/connection-event.ts';
-import { jsonEqual } from '../../../src/domain/json/value.ts';
 import type { PresenceFlush } from '../../../src/store/contract.ts';
 import { bigint, double, nullable, refuse, rowOf, uuid } from './columns.ts';
 import type { PresenceRow, Tables } from './database.ts';
@@ -22,11 +21,9 @@ export function flushPresence(tables: Tables, rows: readonly PresenceFlush[]): v
       telemetry: flushed.telemetry ? { ...before?.telemetry, ...flushed.telemetry } : (before?.telemetry ?? null),
       refusals: (before?.refusals ?? 0) + row.refusals,
     });
-    const { connections } = flushed;
-    if (connections) {
+    if (flushed.connections) {
       const known = tables.deviceConnections.get(deviceId) ?? [];
-      const others = known.filter((one) => !connections.some((added) => jsonEqual(added, one)));
-      tables.deviceConnections.set(deviceId, mergeConnectionEvents(connections, others));
+      tables.deviceConnections.set(deviceId, mergeConnectionEvents(flushed.connections, known));
     }
     markKeysUsed(tables, flushed);
   }
