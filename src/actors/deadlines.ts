@@ -36,7 +36,7 @@ const CHECK_MS = 500;
 export class Deadlines {
   readonly #commits = new Map<readonly DecidedEvents[], PromiseWithResolvers<void>>();
   #lastAnswerAt = 0;
-  /** A commit has failed without an answer, and none was answered since. */
+  /** A commit has failed without an answer, none was answered since, and events have waited ever since. */
   #isFailing = false;
   #timer: NodeJS.Timeout | null = null;
 
@@ -97,6 +97,11 @@ export class Deadlines {
   storeAnswered(): void {
     this.#isFailing = false;
     this.#lastAnswerAt = elapsedOf(this.#clock);
+  }
+
+  /** No event waits for a commit: a later failure has nothing to do with the earlier ones. */
+  queueDrained(): void {
+    this.#isFailing = false;
   }
 
   /** An attempt to commit had no answer. */

@@ -57,6 +57,30 @@ describe('a store that is briefly unavailable', () => {
     expect(attempts).toBe(before + 1);
   });
 
+  it('does not add up the times of separate failures: a slow caller of a later one keeps waiting', async () => {
+    await Promise.all([make('a'), make('b')]);
+    restart({ batchActors: 1 });
+    store.beforeCommit = () => {
+      throw new StoreUnavailable('gone');
+    };
+    const failed = expect(make('c')).rejects.toThrow(StoreUnavailable);
+    await eventually(() => runtime.actors.groupCommit.paused);
+    clock.advance(2_000);
+    await failed;
+    await runtime.actors.groupCommit.whenDrained();
+    clock.advance(60_000);
+    let fail = true;
+    store.beforeCommit = () => {
+      if (!fail) return;
+      fail = false;
+      throw new StoreUnavailable('gone');
+    };
+    // The store answers, but later than the callers wait.
+    store.beforeLoad = () => clock.advance(2_000);
+    const outcomes = await Promise.allSettled(['a', 'b'].map((id) => runtime.actors.send(ref(id), event('press'))));
+    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'fulfilled']);
+  });
+
   it('leaves no actor behind whose creation it did not store, so that it can be created again', async () => {
     restart({ callerTimeoutMs: 50 });
     const { promise: gate, resolve: open } = Promise.withResolvers<void>();

@@ -195,6 +195,7 @@ export class GroupCommit {
 
   #notifyIdle(): void {
     if (this.#queue.length > 0 || this.#inFlight > 0) return;
+    this.#deadlines.queueDrained();
     for (const resolve of this.#idleWaiters) resolve();
     this.#idleWaiters.clear();
   }
@@ -209,6 +210,7 @@ export class GroupCommit {
       actor.unqueue();
       const envelopes = takeEnvelopes(actor, this.#limits.batchEvents);
       if (envelopes.length === 0) {
+        // All its events were rejected while it waited.
         this.enqueue(actor);
         continue;
       }
