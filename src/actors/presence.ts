@@ -102,12 +102,10 @@ export class Presence implements DeviceSessions {
   /** Schedules the offline check of devices that were online when the last owner of these shards ended. */
   async expectReconnects(shards: OwnedShards): Promise<void> {
     const until = elapsedOf(this.#clock) + this.#limits.reconnectGraceMs;
-    for (const deviceId of await this.#store.devices.online(shards)) {
-      if (!this.#sessions.has(deviceId)) this.#awaitingReconnect.set(deviceId, until);
-    }
+    for (const deviceId of await this.#onlineWithoutSession(shards)) this.#awaitingReconnect.set(deviceId, until);
   }
 
-  /** Checks at the next `tick` which devices are still marked online: those shards were about to leave, and stay. */
+  /** Checks at the next `tick` which devices of these shards are still marked online: their unloading was given up. */
   shardsStayed(shards: Iterable<number>): void {
     for (const shard of shards) this.#uncheckedShards.add(shard);
   }
@@ -270,12 +268,20 @@ export class Presence implements DeviceSessions {
     const shards = [...this.#uncheckedShards];
     if (shards.length === 0) return;
     this.#uncheckedShards.clear();
+    const until = elapsedOf(this.#clock) + this.#limits.reconnectGraceMs;
     try {
-      await this.expectReconnects(shards);
+      for (const deviceId of await this.#onlineWithoutSession(shards)) {
+        // The unloading of a busy shard is tried repeatedly: that must not postpone the check.
+        if (!this.#awaitingReconnect.has(deviceId)) this.#awaitingReconnect.set(deviceId, until);
+      }
     } catch (error) {
       this.shardsStayed(shards);
       this.#log.warn({ err: error, shards: shards.length }, 'presence: online devices of shards not read; retrying');
     }
+  }
+
+  async #onlineWithoutSession(shards: OwnedShards): Promise<Uuid[]> {
+    return (await this.#store.devices.online(shards)).filter((deviceId) => !this.#sessions.has(deviceId));
   }
 
   /** Writes the activity since the last flush; activity during the flush is left to the next one. */
