@@ -24,6 +24,8 @@ export class VerificationWatches {
   /** Watches that ended during a load; its result may still contain them. */
   readonly #endedWhileReading = new Set<Uuid>();
   #loading: Promise<void> = Promise.resolve();
+  /** A `reload` waits for the load before it. */
+  #reloadWaiting = false;
   #retryTimer: NodeJS.Timeout | null = null;
   #stopped = false;
 
@@ -99,8 +101,13 @@ export class VerificationWatches {
     }
   }
 
-  /** As `load`; retries until the store answers. */
+  /** As `load`; retries until the store answers. With a slow store, only one waits for the load in progress. */
   reload(): void {
+    if (this.#reloadWaiting) return;
+    this.#reloadWaiting = true;
+    void this.#loading.then(() => {
+      this.#reloadWaiting = false;
+    });
     this.load().catch((error) => {
       this.#log.warn({ err: error }, 'verification watch load failed; retrying');
       if (this.#stopped) return;

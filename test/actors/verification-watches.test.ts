@@ -2,6 +2,7 @@ import { describe, expect, it, vi } from 'vitest';
 import type { Committed } from '../../src/actors/contract.ts';
 import type { Output } from '../../src/machines/outputs.ts';
 import { StoreUnavailable } from '../../src/store/contract.ts';
+import { eventually } from '../support/clock.ts';
 import { clock, event, make, memory, ref, runtime, warnings, withRuntime } from './runtime-fixture.ts';
 
 withRuntime();
@@ -60,6 +61,24 @@ describe('watches that are loaded while commands continue', () => {
     memory.requested.watching = [watched('c2')];
     await runtime.watches.load();
     expect(known()).toEqual(['c2']);
+  });
+
+  it('are reloaded once more for all requests during a load', async () => {
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+    let reads = 0;
+    memory.store.commands.awaitingVerification = async () => {
+      reads += 1;
+      await gate;
+      return reads === 1 ? [] : [watched('c1')];
+    };
+    runtime.watches.reload();
+    await eventually(() => reads === 1);
+    for (let request = 0; request < 5; request += 1) runtime.watches.reload();
+    open();
+    // Loads run one after another, so the requested ones have ended.
+    await runtime.watches.load();
+    expect(reads).toBe(3);
+    expect(known()).toEqual(['c1']);
   });
 
   it('are not loaded after the runtime has stopped', async () => {
