@@ -184,7 +184,7 @@ export class Runtime implements SizeReporter {
     this.watches.stop();
   }
 
-  /** While the shards were being unloaded, their rows were not read, and their devices not marked offline. */
+  /** Reads what was left out while these shards were being unloaded: their rows, and the devices to mark offline. */
   #repeatSkipped(shards: ReadonlySet<number>): void {
     this.sessions.shardsStayed(shards);
     this.#reconcileWithStore();

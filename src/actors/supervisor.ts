@@ -44,7 +44,7 @@ export interface CommitHooks {
   timerSet(timer: TimerRow): void;
   /**
    * Acts on stored rows whose commit this process did not release: outbox, timers, expected states, revoked devices, and
-   * the tenants among `actors`, whose commit it was.
+   * the tenants among the actors of that commit.
    */
   reconcileWithStore(actors: readonly ActorRef[]): void;
 }

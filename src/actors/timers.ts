@@ -66,7 +66,7 @@ export class Timers {
     this.#handle = null;
   }
 
-  /** Reads the store soon: it may have timers of which `timerSet` was not told, such as those of shards that were added. */
+  /** Reads the store soon: it may have timers without a call of `timerSet`, such as those of shards that were added. */
   readSoon(): void {
     this.#nextAt = 0;
     this.#arm();

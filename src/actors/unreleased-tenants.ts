@@ -9,9 +9,9 @@ import type { Supervisor } from './supervisor.ts';
 const RETRY_MS: Milliseconds = 1_000;
 
 /**
- * Emits the state of tenants again if a commit of theirs has an unknown outcome: it was not released, and no
- * `tenant.changed` was emitted. Otherwise the sessions of a tenant that it has suspended would stay open, and their messages
- * would be accepted. Subscribers receive a state that has not changed if the commit was lost.
+ * Emits `tenant.changed` with the stored state of tenants whose commit has an unknown outcome and was therefore not
+ * released. Without it, the sessions of a tenant that the commit has suspended would stay open, and their messages would be
+ * accepted. If the commit did not happen, subscribers receive the earlier state again.
  */
 export class UnreleasedTenants {
   readonly #actors: Pick<Supervisor, 'read' | 'peek'>;
@@ -38,7 +38,7 @@ export class UnreleasedTenants {
     while (!this.#stopped) {
       try {
         const read = await this.#actors.read(ref);
-        // It may have changed since the read.
+        // A later commit may have been released since the read.
         const tenant = this.#actors.peek(ref) ?? read;
         if (tenant === null) return;
         const suspended = isSuspendedSnapshot(tenant.snapshot);

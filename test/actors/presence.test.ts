@@ -204,7 +204,7 @@ describe('presence', () => {
     expect(sessions.connections('d1').map(({ at }) => at)).toEqual(Array.from({ length: 20 }, (_, n) => 49 - n));
   });
 
-  it('counts no rejected message twice whose flush has an unknown outcome', async () => {
+  it('does not count a rejected message again after a flush with an unknown outcome', async () => {
     const { sessions } = runtime;
     const flush = memory.store.devices.flushPresence;
     sessions.recordActivity('d1', { at: 5, battery: 40 });
