@@ -181,6 +181,9 @@ describe('an answer that an earlier build has stored, which does not name the re
       expect([again.status, replayed(again), again.body]).toEqual([201, 'true', home.body]);
     }
     expect((await create(keys[0]?.key ?? '', 'Three')).body.code).toBe('IDEMPOTENCY_MISMATCH');
+    // It has no id of an audit row, so no repetition writes one.
+    const { entries } = (await service.call('GET', `/v1/audit?subject=home:${home.body.id}`, { token })).body;
+    expect(entries).toMatchObject([{ action: 'createHome' }]);
   });
 
   it('is not for a restricted key', async () => {
