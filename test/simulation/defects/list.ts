@@ -282,16 +282,6 @@ export const defects: Readonly<Record<string, Defect>> = {
       },
     ],
   },
-  'keep-alive-ignored': {
-    title: 'A connection stays open although its client exceeds the keep-alive',
-    changes: [
-      {
-        file: 'src/edges/mqtt/keep-alive.ts',
-        from: "        if (idleMs >= maxIdleMs) connection.terminate('silent');",
-        to: "        if (idleMs < 0) connection.terminate('silent');",
-      },
-    ],
-  },
   'connect-awaited-for-ever': {
     title: 'A connection without a CONNECT stays open',
     changes: [
